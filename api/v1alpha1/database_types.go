@@ -1,0 +1,156 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Engine is a kind of database server.
+//
+// +kubebuilder:validation:Enum=PostgreSQL;MySQL;MariaDB;MongoDB;Redis
+type Engine string
+
+// The engines of the API. Which of them an operator serves is said by its version's documentation; an
+// object that names another one is Stalled with the reason EngineNotSupported.
+const (
+	EnginePostgreSQL Engine = "PostgreSQL"
+	EngineMySQL      Engine = "MySQL"
+	EngineMariaDB    Engine = "MariaDB"
+	EngineMongoDB    Engine = "MongoDB"
+	EngineRedis      Engine = "Redis"
+)
+
+// DatabaseName is the name of one database of a server.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=255
+// +kubebuilder:validation:XValidation:rule="!self.matches('[\\\\x00-\\\\x1f\\\\x7f]')",message="a database name holds no control characters"
+type DatabaseName string
+
+// DatabaseSpec says which databases of which server are meant, and how to reach it.
+type DatabaseSpec struct {
+	// engine is the kind of the server.
+	// +required
+	Engine Engine `json:"engine,omitempty"`
+
+	// host is the DNS name or address of the server, as seen from a pod of this namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?$`
+	Host string `json:"host,omitempty"`
+
+	// port of the server. The engine's own default port where absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+
+	// names are the databases. Empty means every database of the server, with its roles.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	Names []DatabaseName `json:"names,omitempty"`
+
+	// credentialsSecretRef names the Secret with the user name and the password.
+	// +required
+	CredentialsSecretRef DatabaseCredentialsRef `json:"credentialsSecretRef,omitzero"`
+
+	// tls says how the connection to the server is protected. Absent means mode VerifyFull.
+	// +optional
+	TLS DatabaseTLS `json:"tls,omitzero"`
+
+	// image carries the client tools of the engine (for PostgreSQL: pg_dump, pg_restore, psql, pg_dumpall), of the
+	// server's version or a newer one. The operator's default for the engine where absent.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][a-zA-Z0-9._:/@-]*$`
+	Image string `json:"image,omitempty"`
+}
+
+// DatabaseCredentialsRef names a Secret of the object's own namespace and the keys in it.
+type DatabaseCredentialsRef struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+
+	// usernameKey is the key that holds the user name.
+	// +optional
+	// +default="username"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	UsernameKey string `json:"usernameKey,omitempty"`
+
+	// passwordKey is the key that holds the password.
+	// +optional
+	// +default="password"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	PasswordKey string `json:"passwordKey,omitempty"`
+}
+
+// TLSMode says how far the server's certificate is checked.
+//
+// +kubebuilder:validation:Enum=Disable;Require;VerifyCA;VerifyFull
+type TLSMode string
+
+// TLS modes: Disable sends everything in the clear, Require encrypts and checks nothing, VerifyCA checks who signed
+// the certificate, VerifyFull also checks that it names the host.
+const (
+	TLSDisable    TLSMode = "Disable"
+	TLSRequire    TLSMode = "Require"
+	TLSVerifyCA   TLSMode = "VerifyCA"
+	TLSVerifyFull TLSMode = "VerifyFull"
+)
+
+// DatabaseTLS says how the connection to a database server is protected. Where mode is absent it is VerifyFull, as
+// TLS is verified unless somebody says otherwise.
+type DatabaseTLS struct {
+	// mode says how far the server's certificate is checked.
+	// +optional
+	// +default="VerifyFull"
+	Mode TLSMode `json:"mode,omitempty"`
+
+	// caSecretRef names the certificate authority that must have signed the server's certificate. The authorities
+	// of the image where absent.
+	// +optional
+	CASecretRef SecretKeyRef `json:"caSecretRef,omitzero"`
+}
+
+// SecretKeyRef names one key of a Secret of the object's own namespace.
+type SecretKeyRef struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+
+	// key of the Secret that holds PEM certificates.
+	// +optional
+	// +default="ca.crt"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key,omitempty"`
+}
+
+// StagingSpec describes the claim on which an artifact lies between the dump and the upload, or between the download
+// and the restore. It lives only as long as the work.
+type StagingSpec struct {
+	// storageClassName of the claim. The cluster's default class where absent.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName string `json:"storageClassName,omitempty"`
+
+	// size of the claim. Where absent: for a backup, the capacity of the first data claim, else 10Gi; for a
+	// restore, the size of the artifact and some room, at least 1Gi.
+	// +optional
+	Size resource.Quantity `json:"size,omitzero"`
+}
