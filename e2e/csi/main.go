@@ -137,17 +137,21 @@ func listen(path string) (net.Listener, error) {
 }
 
 func serveHealth(ctx context.Context, address string, ready func() bool) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if !ready() {
-			http.Error(w, "not registered with the kubelet yet", http.StatusServiceUnavailable)
-		}
-	})
-	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: address, Handler: healthHandler(ready), ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve health on %s: %w", address, err)
 	}
 	return nil
+}
+
+func healthHandler(ready func() bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			http.Error(w, "not registered with the kubelet yet", http.StatusServiceUnavailable)
+		}
+	})
+	return mux
 }
