@@ -28,7 +28,7 @@ func TestPublishedVolume(t *testing.T) {
 	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	unix.Sync() // what is used is known as of the last commit
+	commit(t, target) // what is used is known as of the last commit
 	stats, err := d.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: volumeID, VolumePath: target})
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +156,18 @@ func mustUnpublish(t *testing.T, d *driver.Driver, volumeID, target string) {
 	t.Helper()
 	req := &csi.NodeUnpublishVolumeRequest{VolumeId: volumeID, TargetPath: target}
 	if _, err := d.NodeUnpublishVolume(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func commit(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,6 +16,23 @@ import (
 	"github.com/holdfast-dev/holdfast/e2e/csi/internal/pool"
 )
 
+// keepWritingPairs writes until the test ends. Between the two files lie many others, which take a copy its time.
+func keepWritingPairs(t *testing.T, dir string) {
+	t.Helper()
+	mustWrite(t, filepath.Join(dir, "a"), 0)
+	for i := range 1000 {
+		mustWrite(t, filepath.Join(dir, fmt.Sprint("between-", i)), 0)
+	}
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- writePairs(dir, stop) }()
+	t.Cleanup(func() {
+		close(stop)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func writePairs(dir string, stop <-chan struct{}) error {
 	for i := 1; ; i++ {
 		for _, name := range []string{"a", "b"} {
@@ -98,7 +115,7 @@ func fill(path string, bytes int64) error {
 		return err
 	}
 	defer f.Close()
-	if _, err := io.CopyN(f, zeroes{}, bytes); err != nil {
+	if _, err := io.CopyN(f, zeroes{}, bytes); err != nil || bytes == 0 {
 		return err
 	}
 	return f.Sync()

@@ -61,8 +61,7 @@ func TestSnapshotsDoNotFillTheirVolume(t *testing.T) {
 func TestASnapshotIsAtomic(t *testing.T) {
 	p := pooltest.Open(t, pooltest.Config(t))
 	vol, dir := mustCreate(t, p, "written", 64*mib, pool.Source{})
-	stop, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- writePairs(dir, stop) }()
+	keepWritingPairs(t, dir)
 	last := 0
 	for i := range 20 {
 		awaitNumber(t, filepath.Join(dir, "b"), last+1)
@@ -73,10 +72,6 @@ func TestASnapshotIsAtomic(t *testing.T) {
 			t.Errorf("snapshot %d: a is %d, b is %d, b before it at least %d", i, a, b, last+1)
 		}
 		last = b
-	}
-	close(stop)
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 
@@ -114,6 +109,11 @@ func TestARestartFindsEverything(t *testing.T) {
 	if err := unix.Mount(dir, published, "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(published, 0); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -130,9 +130,6 @@ func TestARestartFindsEverything(t *testing.T) {
 	mustOverflow(t, filepath.Join(published, "too-much"), 48*mib)
 	if devices := loopDevices(t, cfg.Image); len(devices) != 1 {
 		t.Errorf("loop devices of the image: %v; want one", devices)
-	}
-	if err := unix.Unmount(published, 0); err != nil {
-		t.Fatal(err)
 	}
 }
 
