@@ -29,7 +29,8 @@ type Config struct {
 	CredentialsDir string `json:"credentialsDir,omitempty"`
 	// CAFile holds PEM certificates to trust in place of the system's.
 	CAFile string `json:"caFile,omitempty"`
-	// VirtualHostStyle puts the bucket into the host name; otherwise it stands in the path.
+	// VirtualHostStyle puts the bucket into the host name of Endpoint; otherwise it stands in the path. AWS without
+	// an endpoint always has the bucket in the host name.
 	VirtualHostStyle bool `json:"virtualHostStyle,omitempty"`
 	// PartChecksums sends a SHA-256 with each part. Where it is false, a store's copy is proven by reading it back.
 	PartChecksums bool `json:"partChecksums,omitempty"`
@@ -42,7 +43,9 @@ type Store interface {
 	// holds. Parts are read at their offsets and may be sent at once. On any error, and when ctx ends, the upload is aborted and
 	// nothing is left of it. An object that stands under the key is replaced only when the new one is whole.
 	Put(ctx context.Context, key string, source io.ReaderAt, size int64) (Info, error)
-	// PutStream uploads a source of unknown size, up to MaxObjectSize, in bounded memory: the parts grow.
+	// PutStream uploads a source of unknown size, up to MaxObjectSize, in bounded memory: the parts grow (see
+	// StreamPart for how much). It promises what Put does. A Read of source that hangs holds up its return, so
+	// whoever ends ctx must end the source too.
 	PutStream(ctx context.Context, key string, source io.Reader) (Info, error)
 	// Get opens the object under key, from offset on.
 	Get(ctx context.Context, key string, offset int64) (io.ReadCloser, Info, error)
@@ -63,7 +66,8 @@ type Info struct {
 	ChecksumsAgree bool
 }
 
-// Kinds of errors. Every error of a Store is exactly one of them, for errors.Is.
+// Kinds of errors. Every error of a Store, of New and of the helpers on manifests is exactly one of them, for
+// errors.Is.
 var (
 	ErrNotFound           = errors.New("object not found")
 	ErrBucketNotFound     = errors.New("bucket not found")
@@ -72,12 +76,20 @@ var (
 	ErrCertificate        = errors.New("certificate rejected")
 	ErrUnreachable        = errors.New("store unreachable")    // may pass: network, DNS, time-outs, 429, 5xx
 	ErrStore              = errors.New("store failed")         // anything else that the store said
-	ErrSource             = errors.New("source not readable")  // what was to be uploaded could not be read
-	ErrInvalidConfig      = errors.New("invalid store config") // before anything was sent
+	ErrSource             = errors.New("source not readable")  // what was to be uploaded could not be read, or is too large
+	ErrStopped            = errors.New("stopped")              // ctx ended; the context's cause is wrapped too
+	ErrInvalidConfig      = errors.New("invalid store config") // config, region or key cannot be right
 	ErrCredentialsMissing = errors.New("credentials missing")  // a file of CredentialsDir is absent or empty
+	ErrManifest           = errors.New("manifest not valid")   // damaged, forged, or newer than this Holdfast
+	ErrNotOurs            = errors.New("not ours to delete")   // the manifest or the key names another owner
 )
 
 // Retryable says whether the same call may succeed later without anybody changing anything.
 func Retryable(err error) bool {
-	return errors.Is(err, ErrUnreachable) || errors.Is(err, ErrStore) || errors.Is(err, ErrCredentialsMissing)
+	for _, kind := range []error{ErrUnreachable, ErrStore, ErrStopped, ErrCredentialsMissing} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
 }
