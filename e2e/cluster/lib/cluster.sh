@@ -1,0 +1,56 @@
+# shellcheck shell=bash
+# The kind cluster: made, kept when it fits what it should be made of, and loaded with images.
+
+in_node() { docker exec -i "$NODE_NAME" "$@"; }
+kube() { "$(bin_dir)/kubectl" "$@"; }
+kind_() { "$(bin_dir)/kind" "$@"; }
+
+cluster_answers() { timeout 5 "$(bin_dir)/kubectl" --request-timeout=4s get --raw /readyz; }
+
+# What a running cluster was made of; a node carries it from its creation on.
+cluster_inputs() {
+	sha_of "$REPO_DIR/kind-config.yaml" "$(image_id "$NODE_IMAGE")"
+}
+
+image_id() { docker image inspect --format '{{.Id}}' "$1" 2>/dev/null || echo none; }
+
+node_state() { docker inspect --format '{{.State.Status}}' "$NODE_NAME" 2>/dev/null || echo absent; }
+
+ensure_cluster() {
+	if cluster_fits; then return; fi
+	[ "$(node_state)" = absent ] || step "delete a cluster that is stopped, broken or of another make" delete_cluster
+	step "create cluster $CLUSTER_NAME" create_cluster
+}
+
+cluster_fits() {
+	[ "$(node_state)" = running ] || return 1
+	[ "$(cat "$RUN_DIR/cluster-inputs" 2>/dev/null)" = "$(cluster_inputs)" ] || return 1
+	wait_until 30 cluster_answers
+}
+
+delete_cluster() {
+	rm -f "$RUN_DIR/cluster-inputs" "$RUN_DIR/up-stamp"
+	kind_ delete cluster --name "$CLUSTER_NAME" --kubeconfig "$KUBECONFIG"
+}
+
+create_cluster() {
+	local image_option=()
+	[ -z "$NODE_IMAGE" ] || image_option=(--image "$NODE_IMAGE")
+	kind_ create cluster --name "$CLUSTER_NAME" --config "$REPO_DIR/kind-config.yaml" \
+		--kubeconfig "$KUBECONFIG" "${image_option[@]}"
+	cluster_inputs >"$RUN_DIR/cluster-inputs"
+}
+
+wait_for_node() { kube wait --for=condition=Ready node --all --timeout=180s; }
+
+# load_images NAME…: pipes those images into the node that it does not hold in this very form.
+load_images() {
+	local name known missing=()
+	known="$(in_node crictl images --no-trunc | awk '{print $1 ":" $2, $3}')"
+	for name in "$@"; do
+		has_image "$name" || die "Docker has no image \"$name\": build or pull it first"
+		grep -qxF "$name $(image_id "$name")" <<<"$known" || missing+=("$name")
+	done
+	[ "${#missing[@]}" -eq 0 ] && return
+	docker save "${missing[@]}" | in_node ctr -n k8s.io images import --local --snapshotter overlayfs -
+}
