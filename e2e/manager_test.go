@@ -1,0 +1,91 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func getDeployment(ctx context.Context, namespace, name string) (*appsv1.Deployment, error) {
+	var deployment appsv1.Deployment
+	err := env.kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &deployment)
+	return &deployment, err
+}
+
+func podsOf(ctx context.Context, deployment *appsv1.Deployment) ([]corev1.Pod, error) {
+	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("the Deployment %s has no usable selector: %w", deployment.Name, err)
+	}
+	var pods corev1.PodList
+	err = env.kube.List(ctx, &pods, client.InNamespace(deployment.Namespace),
+		client.MatchingLabelsSelector{Selector: selector})
+	return pods.Items, err
+}
+
+func managerPods(ctx context.Context) ([]corev1.Pod, error) {
+	deployment, err := getDeployment(ctx, operatorNamespace, operatorDeployment)
+	if err != nil {
+		return nil, err
+	}
+	return podsOf(ctx, deployment)
+}
+
+// killManager ends every pod of the operator at once, without grace, and waits until another one runs.
+func killManager(t *testing.T) {
+	t.Helper()
+	killed, err := managerPods(t.Context())
+	if err != nil || len(killed) == 0 {
+		t.Fatalf("there is no pod of the operator to kill: %v", err)
+	}
+	for i := range killed {
+		if err := env.kube.Delete(t.Context(), &killed[i], client.GracePeriodSeconds(0)); err != nil {
+			t.Fatalf("the operator's pod %s cannot be killed: %v", killed[i].Name, err)
+		}
+	}
+	await(t, "a new pod of the operator", 2*time.Minute, func(ctx context.Context) (bool, string) {
+		now, err := managerPods(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		return slices.ContainsFunc(now, func(pod corev1.Pod) bool {
+			return podReady(&pod) && !slices.ContainsFunc(killed, func(old corev1.Pod) bool { return old.UID == pod.UID })
+		}), fmt.Sprintf("%d pods", len(now))
+	})
+}
+
+func podReady(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// scale sets how many pods a Deployment has, and waits until it is so.
+func scale(t *testing.T, namespace, name string, replicas int32) {
+	t.Helper()
+	deployment, err := getDeployment(t.Context(), namespace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := client.MergeFrom(deployment.DeepCopy())
+	deployment.Spec.Replicas = &replicas
+	if err := env.kube.Patch(t.Context(), deployment, change); err != nil {
+		t.Fatalf("the Deployment %s/%s cannot be scaled: %v", namespace, name, err)
+	}
+	await(t, fmt.Sprintf("%d pods of %s/%s", replicas, namespace, name), 2*time.Minute,
+		func(ctx context.Context) (bool, string) {
+			pods, err := podsOf(ctx, deployment)
+			ready := len(slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !podReady(&p) }))
+			return err == nil && len(pods) == int(replicas) && ready == int(replicas),
+				fmt.Sprintf("%d pods, %d ready, error %v", len(pods), ready, err)
+		})
+}
