@@ -27,7 +27,7 @@ func DeleteArtifact(ctx context.Context, store Store, key, uid string, uncommitt
 			return "", err
 		}
 	}
-	if err := abortBoth(ctx, store, key); err != nil {
+	if err := store.AbortUploads(ctx, key); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("deleted the artifact %q and its manifest", key), nil
@@ -47,20 +47,17 @@ func deleteUncommitted(ctx context.Context, store Store, key, uid string, uncomm
 	case present && !uncommitted:
 		return "", notOurs(key, "it has no manifest that says who made it, though its backup was committed")
 	}
-	if err := store.Delete(ctx, key); err != nil {
+	what := fmt.Sprintf("nothing to delete under %q", key)
+	if present {
+		if err := store.Delete(ctx, key); err != nil {
+			return "", err
+		}
+		what = fmt.Sprintf("deleted %q, which had no manifest", key)
+	}
+	if err := store.AbortUploads(ctx, key); err != nil {
 		return "", err
 	}
-	if err := abortBoth(ctx, store, key); err != nil {
-		return "", err
-	}
-	if !present {
-		return fmt.Sprintf("nothing to delete under %q", key), nil
-	}
-	return fmt.Sprintf("deleted %q, which had no manifest", key), nil
-}
-
-func abortBoth(ctx context.Context, store Store, key string) error {
-	return errors.Join(store.AbortUploads(ctx, key), store.AbortUploads(ctx, ManifestKey(key)))
+	return what, nil
 }
 
 func notOurs(key, reason string) error {
