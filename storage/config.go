@@ -24,7 +24,11 @@ const (
 // New returns the store that config describes. It reads the credentials and the CA once, and sends nothing to the
 // store itself; where no CredentialsDir is set, it asks the environment's own source of credentials.
 func New(ctx context.Context, config Config) (Store, error) {
-	return open(ctx, config, defaultTuning)
+	s, err := open(ctx, config, defaultTuning)
+	if err != nil {
+		return nil, err // and no *store that is nil
+	}
+	return s, nil
 }
 
 func open(ctx context.Context, config Config, tune tuning) (*store, error) {
