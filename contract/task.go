@@ -38,11 +38,13 @@ const (
 	DatabaseSecretDir = "/holdfast/secrets/database"
 	UsernameFile      = DatabaseSecretDir + "/username"
 	PasswordFile      = DatabaseSecretDir + "/password"
-	DatabaseCAFile    = "/holdfast/secrets/database-ca/ca.crt"
+	DatabaseCADir     = "/holdfast/secrets/database-ca"
+	DatabaseCAFile    = DatabaseCADir + "/ca.crt"
 	StoreSecretDir    = "/holdfast/secrets/store"
-	StoreCAFile       = "/holdfast/secrets/store-ca/ca.crt"
-	// ResultPath is where the agent writes its result: the container's terminationMessagePath. It is a file
-	// inside an emptyDir's reach of a pod with a read-only root.
+	StoreCADir        = "/holdfast/secrets/store-ca"
+	StoreCAFile       = StoreCADir + "/ca.crt"
+	// ResultPath is where the agent writes its result: the container's terminationMessagePath, which the kubelet
+	// makes writable even where the root is read-only.
 	ResultPath = "/dev/termination-log"
 )
 

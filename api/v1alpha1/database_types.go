@@ -23,10 +23,12 @@ const (
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=255
-// +kubebuilder:validation:XValidation:rule="!self.matches('[\\\\x00-\\\\x1f\\\\x7f]')",message="a database name holds no control characters"
+// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x1f\\x7f]')`,message="a database name holds no control characters"
 type DatabaseName string
 
 // DatabaseSpec says which databases of which server are meant, and how to reach it.
+//
+// +kubebuilder:validation:XValidation:rule=`self.engine != 'PostgreSQL' || !has(self.names) || self.names.all(n, size(bytes(n)) <= 63)`,message="a PostgreSQL database name has at most 63 bytes"
 type DatabaseSpec struct {
 	// engine is the kind of the server.
 	// +required
@@ -36,7 +38,7 @@ type DatabaseSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$') || self.matches('^[0-9A-Fa-f]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*$')`,message="host is a DNS name or an IP address, without scheme, port or path; the port has a field of its own"
 	Host string `json:"host,omitempty"`
 
 	// port of the server. The engine's own default port where absent.
@@ -64,7 +66,7 @@ type DatabaseSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][a-zA-Z0-9._:/@-]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-zA-Z0-9][a-zA-Z0-9._:/@-]*$')`,message="image is the reference of a container image, such as postgres:17"
 	Image string `json:"image,omitempty"`
 }
 
@@ -74,7 +76,7 @@ type DatabaseCredentialsRef struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')`,message="the name of a Secret holds lower-case letters, digits, - and ."
 	Name string `json:"name,omitempty"`
 
 	// usernameKey is the key that holds the user name.
@@ -82,7 +84,7 @@ type DatabaseCredentialsRef struct {
 	// +default="username"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[-._a-zA-Z0-9]+$')`,message="a key of a Secret holds letters, digits, -, _ and ."
 	UsernameKey string `json:"usernameKey,omitempty"`
 
 	// passwordKey is the key that holds the password.
@@ -90,7 +92,7 @@ type DatabaseCredentialsRef struct {
 	// +default="password"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[-._a-zA-Z0-9]+$')`,message="a key of a Secret holds letters, digits, -, _ and ."
 	PasswordKey string `json:"passwordKey,omitempty"`
 }
 
@@ -128,7 +130,7 @@ type SecretKeyRef struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')`,message="the name of a Secret holds lower-case letters, digits, - and ."
 	Name string `json:"name,omitempty"`
 
 	// key of the Secret that holds PEM certificates.
@@ -136,7 +138,7 @@ type SecretKeyRef struct {
 	// +default="ca.crt"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[-._a-zA-Z0-9]+$')`,message="a key of a Secret holds letters, digits, -, _ and ."
 	Key string `json:"key,omitempty"`
 }
 
@@ -147,10 +149,12 @@ type StagingSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')`,message="the name of a StorageClass holds lower-case letters, digits, - and ."
 	StorageClassName string `json:"storageClassName,omitempty"`
 
 	// size of the claim. Where absent: for a backup, the capacity of the first data claim, else 10Gi; for a
 	// restore, the size of the artifact and some room, at least 1Gi.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule=`quantity(string(self)).isGreaterThan(quantity('0'))`,message="size must be greater than zero"
 	Size resource.Quantity `json:"size,omitzero"`
 }

@@ -19,7 +19,6 @@ const (
 // VolumeSnapshotSpec says which claims are snapshotted, and how.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Disabled' || !has(self.claims) || size(self.claims) == 0",message="claims are named, but mode is Disabled: leave one of them out"
-// +kubebuilder:validation:XValidation:rule="!has(self.readyTimeout) || duration(self.readyTimeout) > duration('0s')",message="readyTimeout must be greater than zero"
 type VolumeSnapshotSpec struct {
 	// mode says whether snapshots are taken.
 	// +optional
@@ -30,6 +29,7 @@ type VolumeSnapshotSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')`,message="the name of a VolumeSnapshotClass holds lower-case letters, digits, - and ."
 	ClassName string `json:"className,omitempty"`
 
 	// claims are the PersistentVolumeClaims of this namespace that hold the database's data. Empty: the staging
@@ -39,11 +39,15 @@ type VolumeSnapshotSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')`,message="the name of a claim holds lower-case letters, digits, - and ."
 	Claims []string `json:"claims,omitempty"`
 
 	// readyTimeout is how long a snapshot may take until it is ready to use.
 	// +optional
 	// +default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') && duration(self) > duration('0s')`,message="readyTimeout must be a length of time greater than zero, such as 90s, 10m or 2h"
 	ReadyTimeout *metav1.Duration `json:"readyTimeout,omitempty"`
 }
 
@@ -59,8 +63,6 @@ const (
 )
 
 // DatabaseBackupSpec is what to back up and where to. It never changes: make a new object for a new backup.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.timeout) || duration(self.timeout) > duration('0s')",message="timeout must be greater than zero"
 type DatabaseBackupSpec struct {
 	// database is the server and its databases to dump.
 	// +required
@@ -92,6 +94,9 @@ type DatabaseBackupSpec struct {
 	// timeout for the whole backup.
 	// +optional
 	// +default="2h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') && duration(self) > duration('0s')`,message="timeout must be a length of time greater than zero, such as 90s, 10m or 2h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// backoffLimit is how often each Job tries again after a failure that trying again may mend.
@@ -108,21 +113,31 @@ type DatabaseBackupSpec struct {
 
 // ArtifactStatus describes an artifact.
 type ArtifactStatus struct {
+	// key of the artifact in its bucket: where it is going to lie, before the upload.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Key string `json:"key,omitempty"`
+
 	// sizeBytes is the artifact's size as it lies in the store.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 
 	// uncompressedBytes is the size of the dump before compression.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	UncompressedBytes int64 `json:"uncompressedBytes,omitempty"`
 
 	// sha256 of the artifact as it lies in the store, in hexadecimal.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	SHA256 string `json:"sha256,omitempty"`
 
 	// format of the dump: pgdump (one database in pg_dump's custom format) or pgcluster (a tar of several).
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Format string `json:"format,omitempty"`
 
@@ -132,11 +147,13 @@ type ArtifactStatus struct {
 
 	// serverVersion of the database server that was dumped.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	ServerVersion string `json:"serverVersion,omitempty"`
 
 	// toolVersion of the engine's client that made the dump.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	ToolVersion string `json:"toolVersion,omitempty"`
 }
@@ -157,6 +174,7 @@ type VolumeSnapshotStatus struct {
 
 	// snapshotHandle is the snapshot's name at the storage system.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	SnapshotHandle string `json:"snapshotHandle,omitempty"`
 
@@ -175,13 +193,13 @@ type DatabaseBackupStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +patchStrategy=merge
-	// +patchMergeKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// url of the artifact. It is set when the backup is Ready, and is all that a restore needs, in this cluster or
 	// in another.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
 
@@ -206,6 +224,7 @@ type DatabaseBackupStatus struct {
 
 	// observedGeneration is the generation of the object that this status speaks of.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 

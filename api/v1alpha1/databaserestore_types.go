@@ -14,10 +14,10 @@ type RestoreSource struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:Pattern=`^s3://[a-z0-9][a-z0-9.-]*[a-z0-9]/.+$`
-	// +kubebuilder:validation:XValidation:rule="!self.matches('[\\\\x00-\\\\x1f\\\\x7f]')",message="a URL holds no control characters"
-	// +kubebuilder:validation:XValidation:rule="!self.split('/').exists(p, p == '.' || p == '..')",message="a URL has no part that is . or .."
-	// +kubebuilder:validation:XValidation:rule="!self.endsWith('/')",message="a URL names an object, not a folder"
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/')`,message="a URL is s3://BUCKET/KEY, as the status of a backup has it"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x1f\\x7f]')`,message="a URL holds no control characters"
+	// +kubebuilder:validation:XValidation:rule=`!self.split('/').exists(p, p == '.' || p == '..')`,message="a URL has no part that is . or .."
+	// +kubebuilder:validation:XValidation:rule=`!self.endsWith('/')`,message="a URL names an object, not a folder"
 	URL string `json:"url,omitempty"`
 
 	// s3 says how the store of the url is reached. Bucket and key come from the url; a bucket or a prefix
@@ -38,13 +38,15 @@ type S3Source struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9][a-z0-9.-]*[a-z0-9]$')`,message="the name of a bucket holds lower-case letters, digits, - and ."
 	Bucket string `json:"bucket,omitempty"`
 
 	// prefix may be given, and then the url's key must begin with it. The safety backup goes below it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches("^[A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*$")`,message="a prefix is a path without a slash at either end, of letters, digits and ! _ . * ' ( ) -"
+	// +kubebuilder:validation:XValidation:rule=`!self.split('/').exists(p, p == '.' || p == '..')`,message="a prefix has no part that is . or .."
 	Prefix string `json:"prefix,omitempty"`
 }
 
@@ -54,6 +56,7 @@ type BackupRef struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')`,message="the name of a DatabaseBackup holds lower-case letters, digits, - and ."
 	Name string `json:"name,omitempty"`
 }
 
@@ -112,8 +115,6 @@ type RestoreOptions struct {
 }
 
 // DatabaseRestoreSpec is what to restore and where to. It never changes: make a new object for a new restore.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.timeout) || duration(self.timeout) > duration('0s')",message="timeout must be greater than zero"
 type DatabaseRestoreSpec struct {
 	// source is the artifact.
 	// +required
@@ -141,6 +142,9 @@ type DatabaseRestoreSpec struct {
 	// timeout for the whole restore, the safety backup included.
 	// +optional
 	// +default="4h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') && duration(self) > duration('0s')`,message="timeout must be a length of time greater than zero, such as 90s, 10m or 2h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// backoffLimit is how often each Job tries again after a failure that trying again may mend.
@@ -159,22 +163,26 @@ type DatabaseRestoreSpec struct {
 type RestoreSourceStatus struct {
 	// url of the artifact.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
 
 	// sha256 of the artifact, in hexadecimal.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	SHA256 string `json:"sha256,omitempty"`
 
 	// sizeBytes of the artifact.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 
 	// databases that the restore puts in place, as the inspection of the artifact found them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=255
 	Databases []string `json:"databases,omitempty"`
 }
@@ -185,17 +193,18 @@ type DatabaseRestoreStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +patchStrategy=merge
-	// +patchMergeKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// url of the safety artifact: the way back.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
 
 	// safetyBackupName is the DatabaseBackup of the target that this restore took first.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	SafetyBackupName string `json:"safetyBackupName,omitempty"`
 
@@ -213,6 +222,7 @@ type DatabaseRestoreStatus struct {
 
 	// observedGeneration is the generation of the object that this status speaks of.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 

@@ -20,6 +20,7 @@ type PodTemplate struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')`,message="the name of a ServiceAccount holds lower-case letters, digits, - and ."
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
 	// nodeSelector of the pod.
@@ -55,5 +56,6 @@ type PodTemplate struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')`,message="the name of a PriorityClass holds lower-case letters, digits, - and ."
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }

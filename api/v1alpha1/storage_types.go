@@ -47,7 +47,7 @@ type S3Access struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9\[]([A-Za-z0-9.:\]-]*[A-Za-z0-9\]])?/?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?/?$')`,message="endpoint is a scheme and a host, with a port if need be, and nothing behind: https://minio.minio.svc:9000"
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// region of the bucket.
@@ -55,7 +55,7 @@ type S3Access struct {
 	// +default="us-east-1"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[a-z0-9-]+$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9-]+$')`,message="a region holds lower-case letters, digits and -, such as eu-west-3"
 	Region string `json:"region,omitempty"`
 
 	// credentialsSecretRef names a Secret with the keys `accessKeyID`, `secretAccessKey` and, if there is one,
@@ -87,15 +87,15 @@ type S3Bucket struct {
 	// +required
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]*[a-z0-9]$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9][a-z0-9.-]*[a-z0-9]$')`,message="the name of a bucket holds lower-case letters, digits, - and ."
 	Bucket string `json:"bucket,omitempty"`
 
 	// prefix of every key, without a slash at either end.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*$`
-	// +kubebuilder:validation:XValidation:rule="!self.split('/').exists(p, p == '.' || p == '..')",message="a prefix has no part that is . or .."
+	// +kubebuilder:validation:XValidation:rule=`self.matches("^[A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*$")`,message="a prefix is a path without a slash at either end, of letters, digits and ! _ . * ' ( ) -"
+	// +kubebuilder:validation:XValidation:rule=`!self.split('/').exists(p, p == '.' || p == '..')`,message="a prefix has no part that is . or .."
 	Prefix string `json:"prefix,omitempty"`
 }
 
@@ -105,7 +105,7 @@ type SecretRef struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')`,message="the name of a Secret holds lower-case letters, digits, - and ."
 	Name string `json:"name,omitempty"`
 }
 

@@ -1,0 +1,133 @@
+// Command manager is the control plane of Holdfast: flags and wiring only.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v6/apis/volumesnapshot/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers"
+)
+
+// version is set by the build.
+var version = "dev"
+
+type options struct {
+	metricsAddress  string
+	probeAddress    string
+	leaderElect     bool
+	agentImage      string
+	postgresqlImage string
+	podStartTimeout time.Duration
+	deletionTimeout time.Duration
+}
+
+func main() {
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, nil)))
+	if err := run(parse()); err != nil {
+		ctrl.Log.Error(err, "the manager ended")
+		os.Exit(1)
+	}
+}
+
+func parse() options {
+	var o options
+	flag.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint; 0 for none")
+	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flag.BoolVar(&o.leaderElect, "leader-elect", false, "let only one of several replicas work at a time")
+	flag.StringVar(&o.agentImage, "agent-image", "", "image with /agent, copied into every Job's pod: the manager's own")
+	flag.StringVar(&o.postgresqlImage, "postgresql-image", "postgres:17",
+		"image with PostgreSQL's client tools, for objects that name none")
+	flag.DurationVar(&o.podStartTimeout, "pod-start-timeout", 5*time.Minute,
+		"how long a Job's pod may take until its containers run")
+	flag.DurationVar(&o.deletionTimeout, "deletion-timeout", 10*time.Minute,
+		"how long a deleted object may take to remove what its deletionPolicy names, before it lets go")
+	flag.Parse()
+	return o
+}
+
+func run(o options) error {
+	if o.agentImage == "" {
+		return fmt.Errorf("--agent-image is needed: the image that this manager runs from, such as holdfast:%s", version)
+	}
+	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), managerOptions(o))
+	if err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
+	if err := register(mgr, o); err != nil {
+		return err
+	}
+	ctrl.Log.Info("starting", "version", version, "agentImage", o.agentImage)
+	if err := mgr.Start(ctrl.SetupSignalHandler()); err != nil {
+		return fmt.Errorf("running: %w", err)
+	}
+	return nil
+}
+
+// managerOptions caches of the kinds that others use too only what carries our label: the operator's memory does not
+// grow with the cluster.
+func managerOptions(o options) ctrl.Options {
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
+	return ctrl.Options{
+		Scheme:                        scheme(),
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "manager.holdfast.dev",
+		LeaderElectionReleaseOnCancel: true,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&batchv1.Job{}: ours, &corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours,
+			},
+		},
+	}
+}
+
+func scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(s))
+	utilruntime.Must(snapshotv1.AddToScheme(s))
+	utilruntime.Must(v1alpha1.AddToScheme(s))
+	return s
+}
+
+func register(mgr ctrl.Manager, o options) error {
+	common := controllers.NewCommon(mgr, controllers.Options{
+		AgentImage:      o.agentImage,
+		Images:          map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: o.postgresqlImage},
+		PodStartTimeout: o.podStartTimeout,
+		DeletionTimeout: o.deletionTimeout,
+		Now:             time.Now,
+	})
+	if err := (&controllers.BackupReconciler{Common: common}).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("registering the controller of DatabaseBackups: %w", err)
+	}
+	if err := (&controllers.RestoreReconciler{Common: common}).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("registering the controller of DatabaseRestores: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return nil
+}

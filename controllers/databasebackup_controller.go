@@ -1,0 +1,125 @@
+// Package controllers is the control plane: one reconciler a kind. Each reads what is there, creates what is missing,
+// and writes status; it keeps no state of its own and reads no Secret.
+package controllers
+
+import (
+	"context"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/flow"
+)
+
+// +kubebuilder:rbac:groups=holdfast.dev,resources=databasebackups,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=holdfast.dev,resources=databasebackups/status,verbs=patch
+// +kubebuilder:rbac:groups=holdfast.dev,resources=databasebackups/finalizers,verbs=update
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list
+// +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotclasses,verbs=list
+// +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=get
+// +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshots,verbs=get;list;create;delete
+
+// BackupReconciler leads DatabaseBackups to Ready or Stalled.
+type BackupReconciler struct {
+	Common
+}
+
+// SetupWithManager registers the reconciler.
+func (r *BackupReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.DatabaseBackup{}, builder.WithPredicates(specOrDeletion())).
+		Owns(&batchv1.Job{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+}
+
+// specOrDeletion ignores what we ourselves write into status.
+func specOrDeletion() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+}
+
+// Reconcile looks at one backup.
+func (r *BackupReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	backup := &v1alpha1.DatabaseBackup{}
+	if err := r.load(ctx, request.NamespacedName, backup); err != nil {
+		return ctrl.Result{}, err
+	}
+	switch {
+	case backup.UID == "":
+		return ctrl.Result{}, nil
+	case !backup.DeletionTimestamp.IsZero():
+		return flow.ResultOf(ctx, r.reconcileDelete(ctx, backup))
+	case flow.Ended(backup):
+		return flow.ResultOf(ctx, r.tidy(ctx, backup))
+	}
+	if err := r.begin(ctx, backup); err != nil {
+		return ctrl.Result{}, err
+	}
+	before := backup.DeepCopy()
+	err := r.advance(ctx, backup)
+	result, err := r.Writer.Finish(ctx, before, backup, err)
+	if err == nil && flow.Ended(backup) {
+		return flow.ResultOf(ctx, r.tidy(ctx, backup))
+	}
+	return result, err
+}
+
+// advance leads a backup through its stages as far as they are done.
+func (r *BackupReconciler) advance(ctx context.Context, backup *v1alpha1.DatabaseBackup) error {
+	if backup.Status.StartTime == nil {
+		now := metav1.NewTime(r.Now())
+		backup.Status.StartTime = &now
+	}
+	w := &backupWork{BackupReconciler: r, backup: backup}
+	err := flow.Run(ctx, backup, r.Now(), backupTimeout(backup), []flow.Step{
+		{Stage: v1alpha1.ReasonPending, Failed: v1alpha1.ReasonPreflightFailed, Do: w.preflight},
+		{Stage: v1alpha1.ReasonDumping, Failed: v1alpha1.ReasonDumpFailed, Condition: v1alpha1.ConditionDumped, Do: w.dump},
+		{Stage: v1alpha1.ReasonSnapshotting, Failed: v1alpha1.ReasonSnapshotFailed, Condition: v1alpha1.ConditionSnapshotted, Do: w.snapshot},
+		{Stage: v1alpha1.ReasonUploading, Failed: v1alpha1.ReasonUploadFailed, Condition: v1alpha1.ConditionUploaded, Do: w.upload},
+	})
+	if err == nil {
+		flow.Complete(backup, r.Now(), "the backup can be restored from "+backup.Status.URL)
+	}
+	return err
+}
+
+// tidy removes what an ended backup needs no more. A failed one keeps its failed Job for a while, so that people can
+// read its log, and nothing else; a Ready one keeps its snapshots.
+func (r *BackupReconciler) tidy(ctx context.Context, backup *v1alpha1.DatabaseBackup) error {
+	remove := everyJob
+	if flow.IsTrue(backup, v1alpha1.ConditionStalled) {
+		remove = unfinished
+		if flow.Has(backup, v1alpha1.ConditionSnapshotted) {
+			if err := r.Snapshots.Remove(ctx, backup); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := r.removeJobs(ctx, backup, remove); err != nil {
+		return err
+	}
+	return r.removeStaging(ctx, backup)
+}
+
+func backupTimeout(backup *v1alpha1.DatabaseBackup) time.Duration {
+	return durationOr(backup.Spec.Timeout, 2*time.Hour)
+}
+
+func durationOr(duration *metav1.Duration, fallback time.Duration) time.Duration {
+	if duration == nil {
+		return fallback
+	}
+	return duration.Duration
+}

@@ -1,0 +1,322 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/contract"
+	"github.com/holdfast-dev/holdfast/controllers/flow"
+	"github.com/holdfast-dev/holdfast/controllers/jobs"
+	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/storage"
+)
+
+const (
+	kindRestore = "DatabaseRestore"
+	// leastStaging and stagingRoom size a restore's staging claim beside the artifact itself.
+	leastStaging = 1 << 30
+	stagingRoom  = 256 << 20
+	// maxNames is how many databases an object may name.
+	maxNames = 64
+)
+
+// restoreWork is one look at one restore.
+type restoreWork struct {
+	*RestoreReconciler
+	restore *v1alpha1.DatabaseRestore
+
+	// Found by the steps, for those behind them.
+	image  string
+	bucket v1alpha1.S3Bucket
+	key    string
+	target *contract.Target
+}
+
+// findSource finds out where the artifact lies: by its URL, or by the backup that is named.
+func (w *restoreWork) findSource(ctx context.Context) error {
+	var err error
+	if w.image, err = imageFor(w.restore.Spec.Database, w.Images); err != nil {
+		return err
+	}
+	if name := w.restore.Spec.Source.BackupRef.Name; name != "" {
+		err = w.findBackup(ctx, name)
+	} else {
+		w.bucket, w.key, err = sourceBucket(w.restore.Spec.Source)
+	}
+	if err != nil || flow.Has(w.restore, v1alpha1.ConditionSafetyBackupTaken) {
+		return err
+	}
+	_, err = w.Cluster.StorageClass(ctx, w.restore.Spec.Staging.StorageClassName)
+	return err
+}
+
+func (w *restoreWork) findBackup(ctx context.Context, name string) error {
+	if w.restore.Status.Source != nil && w.restore.Status.Source.URL != "" {
+		return w.foundBefore(ctx, name)
+	}
+	backup, err := w.sourceBackup(ctx, name)
+	if err != nil {
+		return err
+	}
+	return w.useBackup(backup)
+}
+
+// foundBefore keeps to the artifact that this restore began with.
+func (w *restoreWork) foundBefore(ctx context.Context, name string) error {
+	backup, err := w.sourceBackup(ctx, name)
+	if err != nil {
+		return err
+	}
+	if backup.Status.URL != w.restore.Status.Source.URL {
+		return flow.Stalled(v1alpha1.ReasonInvalidSource, "DatabaseBackup %s was replaced while this restore was at work: "+
+			"it began with %s and now finds %s. Nothing was touched; create a new DatabaseRestore", name,
+			w.restore.Status.Source.URL, backup.Status.URL)
+	}
+	return w.useBackup(backup)
+}
+
+func (w *restoreWork) sourceBackup(ctx context.Context, name string) (*v1alpha1.DatabaseBackup, error) {
+	backup := &v1alpha1.DatabaseBackup{}
+	err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.restore.Namespace, Name: name}, backup)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, flow.Stalled(v1alpha1.ReasonSourceNotFound, "DatabaseBackup %s/%s, named in spec.source.backupRef, does not "+
+			"exist. If its artifact does, restore from it with spec.source.url", w.restore.Namespace, name)
+	case err != nil:
+		return nil, fmt.Errorf("reading DatabaseBackup %s: %w", name, err)
+	case flow.IsTrue(backup, v1alpha1.ConditionStalled):
+		return nil, flow.Stalled(v1alpha1.ReasonSourceNotReady, "DatabaseBackup %s/%s failed (%s), so there is nothing to "+
+			"restore from: choose one that is Ready", backup.Namespace, name, flow.ReasonOf(backup, v1alpha1.ConditionStalled))
+	case !flow.IsTrue(backup, v1alpha1.ConditionReady):
+		return nil, flow.Waiting(poll, "DatabaseBackup %s is not Ready yet (%s)", name, flow.ReasonOf(backup, v1alpha1.ConditionReady))
+	}
+	return backup, nil
+}
+
+func (w *restoreWork) useBackup(backup *v1alpha1.DatabaseBackup) error {
+	_, key, err := storage.ParseURL(backup.Status.URL)
+	if err != nil {
+		return flow.Stalled(v1alpha1.ReasonInvalidSource, "status.url of DatabaseBackup %s: %v", backup.Name, err)
+	}
+	w.bucket, w.key = *backup.Spec.Storage.S3, key
+	return nil
+}
+
+// inspect runs the inspect Job, which looks at the artifact and at the target before a long safety backup is taken.
+func (w *restoreWork) inspect(ctx context.Context) error {
+	if flow.IsTrue(w.restore, v1alpha1.ConditionSafetyBackupTaken) || w.restore.Status.SafetyBackupName != "" {
+		return nil
+	}
+	blueprint := w.bare(contract.VerbInspect)
+	withDatabase(&blueprint, w.restore.Spec.Database, w.image)
+	withStore(&blueprint, w.bucket)
+	blueprint.Task.Key = w.key
+	blueprint.Task.Restore = w.options()
+	result, err := w.Jobs.Run(ctx, blueprint)
+	if err != nil {
+		return err
+	}
+	if result.Source == nil || result.Target == nil {
+		return flow.Stalled(v1alpha1.ReasonJobFailed, "the inspect Job reported success without its findings")
+	}
+	w.target = result.Target
+	w.restore.Status.Source = &v1alpha1.RestoreSourceStatus{
+		URL: storage.URL(w.bucket.Bucket, w.key), SHA256: result.Source.SHA256, SizeBytes: result.Source.SizeBytes,
+		Databases: result.Target.Databases,
+	}
+	return nil
+}
+
+// takeSafetyBackup makes a DatabaseBackup of what the restore will replace, and waits for it.
+func (w *restoreWork) takeSafetyBackup(ctx context.Context) error {
+	if w.restore.Spec.SafetyBackup.Mode == v1alpha1.SafetyBackupDisabled {
+		flow.MarkTrue(w.restore, v1alpha1.ConditionSafetyBackupTaken, v1alpha1.ReasonNotWanted, "spec.safetyBackup.mode is Disabled")
+		return nil
+	}
+	if w.restore.Status.SafetyBackupName == "" && len(w.target.Existing) == 0 {
+		flow.MarkTrue(w.restore, v1alpha1.ConditionSafetyBackupTaken, v1alpha1.ReasonNothingToBackUp, fmt.Sprintf(
+			"the server has no database %s yet, so there is nothing to save", strings.Join(w.target.Databases, ", ")))
+		return nil
+	}
+	backup, err := w.ensureSafetyBackup(ctx)
+	if err != nil {
+		return err
+	}
+	w.restore.Status.SafetyBackupName = backup.Name
+	return w.judgeSafetyBackup(backup)
+}
+
+func (w *restoreWork) judgeSafetyBackup(backup *v1alpha1.DatabaseBackup) error {
+	switch {
+	case flow.IsTrue(backup, v1alpha1.ConditionStalled):
+		return flow.Stalled(v1alpha1.ReasonSafetyBackupNotTaken, "the safety backup %s failed (%s), so nothing was touched: %s",
+			backup.Name, flow.ReasonOf(backup, v1alpha1.ConditionStalled), messageOf(backup, v1alpha1.ConditionStalled))
+	case !flow.IsTrue(backup, v1alpha1.ConditionReady):
+		return flow.Waiting(poll, "safety backup %s: %s", backup.Name, messageOf(backup, v1alpha1.ConditionReady))
+	}
+	w.restore.Status.URL = backup.Status.URL
+	flow.MarkTrue(w.restore, v1alpha1.ConditionSafetyBackupTaken, v1alpha1.ReasonSucceeded,
+		"what the restore replaces can be had back from "+backup.Status.URL)
+	return nil
+}
+
+func messageOf(subject flow.Subject, conditionType string) string {
+	for _, condition := range *subject.Progress().Conditions {
+		if condition.Type == conditionType {
+			return condition.Message
+		}
+	}
+	return "it has not begun"
+}
+
+func (w *restoreWork) ensureSafetyBackup(ctx context.Context) (*v1alpha1.DatabaseBackup, error) {
+	backup := &v1alpha1.DatabaseBackup{}
+	name := jobs.ChildName(w.restore, "safety")
+	err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.restore.Namespace, Name: name}, backup)
+	switch {
+	case err == nil:
+		return backup, jobs.CheckOwner(backup, w.restore)
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("reading the safety backup %s: %w", name, err)
+	case w.target == nil:
+		return nil, flow.Stalled(v1alpha1.ReasonSafetyBackupNotTaken, "the safety backup %s was deleted before it was Ready, "+
+			"so nothing was touched: create a new DatabaseRestore", name)
+	}
+	backup = w.safetyBackup(name)
+	return backup, jobs.CreateOnce(ctx, w.Common.Client, w.Live, w.restore, backup)
+}
+
+// safetyBackup is a backup of those databases of the target that exist.
+func (w *restoreWork) safetyBackup(name string) *v1alpha1.DatabaseBackup {
+	spec := w.restore.Spec
+	database := *spec.Database.DeepCopy()
+	database.Names = nil
+	if existing := w.target.Existing; len(existing) <= maxNames {
+		for _, one := range existing {
+			database.Names = append(database.Names, v1alpha1.DatabaseName(one))
+		}
+	}
+	backup := &v1alpha1.DatabaseBackup{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: w.restore.Namespace,
+			Labels: map[string]string{
+				v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelOwnerUID: string(w.restore.UID),
+			},
+			Annotations: jobs.OwnerAnnotations(w.restore),
+		},
+		Spec: v1alpha1.DatabaseBackupSpec{
+			Database: database, Storage: v1alpha1.StorageSpec{S3: &w.bucket},
+			Staging:        v1alpha1.StagingSpec{StorageClassName: spec.Staging.StorageClassName, Size: spec.Staging.Size},
+			DeletionPolicy: v1alpha1.DeletionRetain,
+			Timeout:        &metav1.Duration{Duration: flow.Remaining(w.restore, w.Now(), restoreTimeout(w.restore))},
+			BackoffLimit:   spec.BackoffLimit, PodTemplate: *spec.PodTemplate.DeepCopy(),
+		},
+	}
+	if storage := spec.SafetyBackup.Storage; storage != nil {
+		backup.Spec.Storage = *storage.DeepCopy()
+	}
+	if snapshot := spec.SafetyBackup.VolumeSnapshot; snapshot != nil {
+		backup.Spec.VolumeSnapshot = *snapshot.DeepCopy()
+	}
+	return backup
+}
+
+// fetch runs the fetch Job: download to the staging claim, verify.
+func (w *restoreWork) fetch(ctx context.Context) error {
+	blueprint, err := w.blueprint(ctx, contract.VerbFetch)
+	if err != nil {
+		return err
+	}
+	withStore(&blueprint, w.bucket)
+	blueprint.Task.Key = w.key
+	source := w.restore.Status.Source
+	blueprint.Task.Expect = &contract.Source{SizeBytes: source.SizeBytes, SHA256: source.SHA256}
+	result, err := w.Jobs.Run(ctx, blueprint)
+	if err != nil {
+		return err
+	}
+	if result.Source == nil {
+		return flow.Stalled(v1alpha1.ReasonJobFailed, "the fetch Job reported success without its findings")
+	}
+	source.SHA256, source.SizeBytes = result.Source.SHA256, result.Source.SizeBytes
+	flow.MarkTrue(w.restore, v1alpha1.ConditionVerified, v1alpha1.ReasonSucceeded, strings.TrimSpace(
+		fmt.Sprintf("%d bytes, SHA-256 %s. %s", source.SizeBytes, source.SHA256, result.Note)))
+	return nil
+}
+
+// load runs the load Job: restore into fresh databases, check, swap.
+func (w *restoreWork) load(ctx context.Context) error {
+	blueprint, err := w.blueprint(ctx, contract.VerbLoad)
+	if err != nil {
+		return err
+	}
+	withDatabase(&blueprint, w.restore.Spec.Database, w.image)
+	blueprint.Task.Restore = w.options()
+	result, err := w.Jobs.Run(ctx, blueprint)
+	if stall, stalled := flow.AsStall(err); stalled && w.restore.Status.URL != "" {
+		return flow.Stalled(stall.Reason, "%s\nThe safety backup of the state before this restore is at %s", stall.Message, w.restore.Status.URL)
+	}
+	if err != nil {
+		return err
+	}
+	flow.MarkTrue(w.restore, v1alpha1.ConditionRestored, v1alpha1.ReasonSucceeded, strings.TrimSpace(
+		"in place: "+strings.Join(w.restore.Status.Source.Databases, ", ")+". "+result.Note))
+	return nil
+}
+
+func (w *restoreWork) success() string {
+	text := fmt.Sprintf("restored from %s", w.restore.Status.Source.URL)
+	if w.restore.Status.URL != "" {
+		text += "; the state before is at " + w.restore.Status.URL
+	}
+	return text
+}
+
+func (w *restoreWork) options() *engine.RestoreOptions {
+	return &engine.RestoreOptions{
+		OmitOwnership:  w.restore.Spec.Options.Ownership == v1alpha1.ItemOmit,
+		OmitPrivileges: w.restore.Spec.Options.Privileges == v1alpha1.ItemOmit,
+	}
+}
+
+// blueprint of a Job that works on the staging claim, which is made if it is not there.
+func (w *restoreWork) blueprint(ctx context.Context, verb contract.Verb) (jobs.Blueprint, error) {
+	size := w.stagingSize()
+	claim, err := w.ensureStaging(ctx, w.restore, w.restore.Spec.Staging, size)
+	if err != nil {
+		return jobs.Blueprint{}, err
+	}
+	blueprint := w.bare(verb)
+	blueprint.StagingClaim = claim
+	blueprint.Task.StagingSizeBytes = size.Value()
+	return blueprint, nil
+}
+
+// stagingSize is what the user says, else room for the artifact.
+func (w *restoreWork) stagingSize() resource.Quantity {
+	if size := w.restore.Spec.Staging.Size; !size.IsZero() {
+		return size
+	}
+	artifact := w.restore.Status.Source.SizeBytes
+	return *resource.NewQuantity(slices.Max([]int64{leastStaging, artifact + artifact/16 + stagingRoom}), resource.BinarySI)
+}
+
+// bare is a blueprint without a staging claim.
+func (w *restoreWork) bare(verb contract.Verb) jobs.Blueprint {
+	return jobs.Blueprint{
+		Owner:        w.restore,
+		Task:         contract.Task{Version: contract.Version, Verb: verb, Object: reference(w.restore, kindRestore)},
+		PodTemplate:  w.restore.Spec.PodTemplate,
+		BackoffLimit: ptr.Deref(w.restore.Spec.BackoffLimit, 2),
+		Deadline:     flow.Remaining(w.restore, w.Now(), restoreTimeout(w.restore)),
+	}
+}

@@ -1,0 +1,73 @@
+package flow
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// Step is one stage of an object's work. It is run again from the start whenever the object is looked at, so it reads
+// what is there, does what is missing, and returns nil only when it is done.
+type Step struct {
+	// Stage is the reason of the Ready condition while the step is at work.
+	Stage string
+	// Failed is the reason of the Ready condition when the step stalled.
+	Failed string
+	// Condition is what the step makes True, and is skipped by when it is. Empty: the step has none and always runs.
+	Condition string
+	// Do returns nil when the step is done, a Stall or a Wait, or any other error, which is tried again.
+	Do func(context.Context) error
+}
+
+// Run leads a subject through its steps up to the first that is not done, and returns that step's error. Conditions
+// are set on the subject in memory; Writer.Finish makes them last.
+func Run(ctx context.Context, subject Subject, now time.Time, timeout time.Duration, steps []Step) error {
+	for _, step := range steps {
+		if step.Condition != "" && IsTrue(subject, step.Condition) {
+			continue
+		}
+		if err := runStep(ctx, subject, now, timeout, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func runStep(ctx context.Context, subject Subject, now time.Time, timeout time.Duration, step Step) error {
+	err := step.Do(ctx)
+	if err == nil {
+		return nil
+	}
+	if cause, ok := AsStall(err); ok {
+		stall(subject, now, step, cause)
+		return cause
+	}
+	if late := Remaining(subject, now, timeout) <= 0; late {
+		cause := &Stall{Reason: v1alpha1.ReasonDeadlineExceeded, Message: deadlineMessage(timeout, step, err)}
+		stall(subject, now, step, cause)
+		return cause
+	}
+	if wait, ok := AsWait(err); ok {
+		if step.Condition != "" {
+			MarkFalse(subject, step.Condition, step.Stage, wait.Message)
+		}
+		MarkFalse(subject, v1alpha1.ConditionReady, step.Stage, wait.Message)
+		wait.After = min(wait.After, Remaining(subject, now, timeout)+time.Second)
+	}
+	return err
+}
+
+// Remaining is how much of its timeout a subject has left; the whole of it before the work began.
+func Remaining(subject Subject, now time.Time, timeout time.Duration) time.Duration {
+	start := *subject.Progress().StartTime
+	if start == nil {
+		return timeout
+	}
+	return start.Add(timeout).Sub(now)
+}
+
+func deadlineMessage(timeout time.Duration, step Step, last error) string {
+	return "not done within spec.timeout of " + timeout.String() + " (stage " + step.Stage + "): " + last.Error() +
+		". Mend what it waited for, or create a new object with a longer spec.timeout."
+}

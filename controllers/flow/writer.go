@@ -1,0 +1,90 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/contract"
+)
+
+// maxNote is the most that the events API allows in a note.
+const maxNote = 1024
+
+// afresh is when an object is looked at again that changed, or went, while it was worked on.
+const afresh = 200 * time.Millisecond
+
+// Writer is the one place where status is written and events are sent.
+type Writer struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+}
+
+// Finish writes what a reconciliation changed in status, once, and tells people about it after it landed. It turns
+// the error of the steps into what the queue should do: nil and a Stall end the work, a Wait comes back later, and
+// anything else is tried again with growing delays.
+func (w Writer) Finish(ctx context.Context, before, after Subject, cause error) (ctrl.Result, error) {
+	*after.Progress().ObservedGeneration = after.GetGeneration()
+	// Only status may differ here: metadata is patched on its own, and reaches both copies.
+	if !equality.Semantic.DeepEqual(before, after) {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		err := w.Client.Status().Patch(ctx, after, patch)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return ctrl.Result{RequeueAfter: afresh}, nil
+		}
+		if err != nil {
+			return ctrl.Result{}, fmt.Errorf("writing status: %w", err)
+		}
+		w.tell(ctx, before, after)
+	}
+	return ResultOf(ctx, cause)
+}
+
+// ResultOf turns the error of a step into what the queue should do.
+func ResultOf(ctx context.Context, cause error) (ctrl.Result, error) {
+	if cause == nil {
+		return ctrl.Result{}, nil
+	}
+	if stall, ok := AsStall(cause); ok {
+		log.FromContext(ctx).Info("failed for good", "reason", stall.Reason, "message", stall.Message)
+		return ctrl.Result{}, nil
+	}
+	if wait, ok := AsWait(cause); ok {
+		return ctrl.Result{RequeueAfter: wait.After}, nil
+	}
+	return ctrl.Result{}, cause
+}
+
+// tell sends an event for each stage that began and for the end.
+func (w Writer) tell(ctx context.Context, before, after Subject) {
+	was, is := readyOf(before), readyOf(after)
+	if is == nil || (was != nil && was.Reason == is.Reason && was.Status == is.Status) {
+		return
+	}
+	log.FromContext(ctx).Info("stage", "reason", is.Reason, "message", is.Message)
+	kind := corev1.EventTypeNormal
+	if IsTrue(after, v1alpha1.ConditionStalled) {
+		kind = corev1.EventTypeWarning
+	}
+	w.Event(after, kind, is.Reason, "Reconcile", is.Message)
+}
+
+// Event sends an event about an object, cut to what the events API allows.
+func (w Writer) Event(about client.Object, kind, reason, action, note string) {
+	w.Recorder.Eventf(about, nil, kind, reason, action, "%s", contract.CutMiddle(note, maxNote))
+}
+
+func readyOf(subject Subject) *metav1.Condition {
+	return meta.FindStatusCondition(*subject.Progress().Conditions, v1alpha1.ConditionReady)
+}

@@ -1,0 +1,207 @@
+package jobs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/contract"
+)
+
+// State is how a Job stands.
+type State int
+
+// States of a Job. Lost means that it succeeded and its pod, with the result, is gone: it is run again, which agents
+// allow.
+const (
+	Running State = iota
+	Succeeded
+	Failed
+	Lost
+)
+
+// Outcome is what a Job and its pods say, as they are now.
+type Outcome struct {
+	State  State
+	Result contract.Result
+	// Reason and Message say why a Job failed, or what a running one is doing.
+	Reason  string
+	Message string
+}
+
+// hopeless are waiting reasons of a container that no time will mend.
+var hopeless = []string{"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
+
+// Observe derives the outcome of a Job from the Job and its pods. startTimeout is how long a pod may take until its
+// containers run. It is a pure function of what it is given.
+func Observe(job *batchv1.Job, pods []corev1.Pod, now time.Time, startTimeout time.Duration) Outcome {
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	switch {
+	case isTrue(job, batchv1.JobComplete):
+		return succeeded(job, pods)
+	case isTrue(job, batchv1.JobFailed):
+		return failed(job, pods)
+	}
+	return running(job, pods, now, startTimeout)
+}
+
+func isTrue(job *batchv1.Job, kind batchv1.JobConditionType) bool {
+	return condition(job, kind) != nil
+}
+
+func condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if c := &job.Status.Conditions[i]; c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+func succeeded(job *batchv1.Job, pods []corev1.Pod) Outcome {
+	for _, pod := range slices.Backward(pods) {
+		ended := agentEnded(&pod)
+		if ended == nil || ended.ExitCode != contract.ExitSucceeded {
+			continue
+		}
+		result, err := contract.DecodeResult([]byte(ended.Message))
+		if err != nil {
+			return Outcome{State: Failed, Reason: v1alpha1.ReasonJobFailed,
+				Message: fmt.Sprintf("pod %s of Job %s: %v", pod.Name, job.Name, err)}
+		}
+		return Outcome{State: Succeeded, Result: result}
+	}
+	return Outcome{State: Lost}
+}
+
+func failed(job *batchv1.Job, pods []corev1.Pod) Outcome {
+	if failure := lastFailure(pods); failure != nil {
+		return Outcome{State: Failed, Reason: failure.Reason, Message: failure.Message}
+	}
+	return Outcome{State: Failed, Reason: v1alpha1.ReasonJobFailed, Message: fmt.Sprintf(
+		"Job %s failed: %s. Its pods left no result; `kubectl -n %s describe job %s` may say more.",
+		job.Name, jobFailure(job), job.Namespace, job.Name)}
+}
+
+func jobFailure(job *batchv1.Job) string {
+	if c := condition(job, batchv1.JobFailed); c != nil {
+		return strings.TrimSuffix(c.Message, ".")
+	}
+	return "no reason given"
+}
+
+// lastFailure is what the newest pod that failed says of itself.
+func lastFailure(pods []corev1.Pod) *contract.Failure {
+	for _, pod := range slices.Backward(pods) {
+		if failure := failureOf(&pod); failure != nil {
+			return failure
+		}
+	}
+	return nil
+}
+
+func failureOf(pod *corev1.Pod) *contract.Failure {
+	ended := agentEnded(pod)
+	if ended == nil {
+		return initFailure(pod)
+	}
+	if result, err := contract.DecodeResult([]byte(ended.Message)); err == nil && result.Failure != nil {
+		return result.Failure
+	}
+	if ended.ExitCode == contract.ExitSucceeded {
+		return nil
+	}
+	return &contract.Failure{Reason: v1alpha1.ReasonJobFailed, Message: killed(pod, ended)}
+}
+
+// killed explains the end of an agent that could not do so itself.
+func killed(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) string {
+	if ended.Reason == "OOMKilled" {
+		return fmt.Sprintf("pod %s ran out of memory and was killed: raise spec.podTemplate.resources.limits.memory", pod.Name)
+	}
+	text := strings.TrimSpace(contract.CutMiddle(ended.Message, 512))
+	return fmt.Sprintf("pod %s ended with exit code %d (%s) before its agent could say why. %s", pod.Name,
+		ended.ExitCode, ended.Reason, text)
+}
+
+func initFailure(pod *corev1.Pod) *contract.Failure {
+	for _, status := range pod.Status.InitContainerStatuses {
+		if ended := status.State.Terminated; ended != nil && ended.ExitCode != 0 {
+			return &contract.Failure{Reason: v1alpha1.ReasonPodCannotStart, Message: fmt.Sprintf(
+				"container %s of pod %s ended with exit code %d (%s): %s", status.Name, pod.Name, ended.ExitCode,
+				ended.Reason, contract.CutMiddle(ended.Message, 512))}
+		}
+	}
+	return nil
+}
+
+func agentEnded(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == ContainerName {
+			return status.State.Terminated
+		}
+	}
+	return nil
+}
+
+func running(job *batchv1.Job, pods []corev1.Pod, now time.Time, startTimeout time.Duration) Outcome {
+	if len(pods) == 0 {
+		return waitingFor(job.CreationTimestamp.Time, now, startTimeout, Outcome{
+			Message: fmt.Sprintf("Job %s has no pod yet", job.Name)})
+	}
+	pod := &pods[len(pods)-1]
+	outcome := Outcome{State: Running, Message: progress(job, pods)}
+	if waiting, hopeless := waitingState(pod); waiting != "" {
+		outcome.Message = fmt.Sprintf("pod %s cannot start yet: %s", pod.Name, waiting)
+		if hopeless {
+			startTimeout = 0
+		}
+		return waitingFor(pod.CreationTimestamp.Time, now, startTimeout, outcome)
+	}
+	return outcome
+}
+
+// waitingFor turns what a pod waits for into a failure once it has waited too long.
+func waitingFor(since, now time.Time, startTimeout time.Duration, outcome Outcome) Outcome {
+	if now.Sub(since) < startTimeout {
+		return outcome
+	}
+	outcome.State, outcome.Reason = Failed, v1alpha1.ReasonPodCannotStart
+	outcome.Message = strings.Replace(outcome.Message, " yet", "", 1)
+	return outcome
+}
+
+// waitingState says what keeps a pod from running, and whether that is hopeless.
+func waitingState(pod *corev1.Pod) (string, bool) {
+	if pod.Status.Phase != corev1.PodPending {
+		return "", false
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := status.State.Waiting
+		if waiting == nil || waiting.Reason == "PodInitializing" || waiting.Reason == "ContainerCreating" {
+			continue
+		}
+		return fmt.Sprintf("container %s: %s: %s (image %s)", status.Name, waiting.Reason, waiting.Message, status.Image),
+			slices.Contains(hopeless, waiting.Reason)
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Reason + ": " + c.Message, false
+		}
+	}
+	return "its containers are being created", false
+}
+
+func progress(job *batchv1.Job, pods []corev1.Pod) string {
+	pod := pods[len(pods)-1]
+	text := fmt.Sprintf("Job %s is at work in pod %s", job.Name, pod.Name)
+	if failure := lastFailure(pods); failure != nil {
+		text += fmt.Sprintf(" after %d failed; the last said: %s", job.Status.Failed, failure.Message)
+	}
+	return text
+}
