@@ -3,6 +3,8 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/holdfast-dev/holdfast/engine"
 )
 
 // MaxResultBytes is the most that the kubelet keeps of a termination message (Kubernetes: container termination
@@ -39,20 +41,20 @@ type Failure struct {
 	Retryable bool `json:"retryable"`
 }
 
-// Reasons of failures.
+// Reasons of failures. Those of an engine are the engine's own words.
 const (
 	ReasonSecretMissing         = "SecretMissing"
-	ReasonAuthenticationFailed  = "AuthenticationFailed"
-	ReasonServerUnreachable     = "ServerUnreachable"
-	ReasonServerCertificate     = "ServerCertificateRejected"
-	ReasonDatabaseNotFound      = "DatabaseNotFound"
-	ReasonPermissionDenied      = "PermissionDenied"
-	ReasonClientTooOld          = "ClientTooOld"
-	ReasonClientMissing         = "ClientMissing"
-	ReasonServerNotSupported    = "ServerNotSupported"
-	ReasonEngineNotSupported    = "EngineNotSupported"
-	ReasonDumpToolFailed        = "DumpToolFailed"
-	ReasonDumpIncomplete        = "DumpIncomplete"
+	ReasonAuthenticationFailed  = engine.ReasonAuthenticationFailed
+	ReasonServerUnreachable     = engine.ReasonServerUnreachable
+	ReasonServerCertificate     = engine.ReasonServerCertificate
+	ReasonDatabaseNotFound      = engine.ReasonDatabaseNotFound
+	ReasonPermissionDenied      = engine.ReasonPermissionDenied
+	ReasonClientTooOld          = engine.ReasonClientTooOld
+	ReasonClientMissing         = engine.ReasonClientMissing
+	ReasonServerNotSupported    = engine.ReasonServerNotSupported
+	ReasonEngineNotSupported    = engine.ReasonEngineNotSupported
+	ReasonDumpToolFailed        = engine.ReasonDumpToolFailed
+	ReasonDumpIncomplete        = engine.ReasonDumpIncomplete
 	ReasonStagingFull           = "StagingFull"
 	ReasonStagedArtifactDamaged = "StagedArtifactDamaged"
 	ReasonStoreUnreachable      = "StoreUnreachable"
@@ -63,17 +65,17 @@ const (
 	ReasonStoreFailed           = "StoreFailed"
 	ReasonUploadMismatch        = "UploadMismatch"
 	ReasonArtifactNotFound      = "ArtifactNotFound"
-	ReasonArtifactCorrupt       = "ArtifactCorrupt"
+	ReasonArtifactCorrupt       = engine.ReasonArtifactCorrupt
 	ReasonManifestInvalid       = "ManifestInvalid"
-	ReasonFormatNotRecognised   = "FormatNotRecognised"
+	ReasonFormatNotRecognised   = engine.ReasonFormatNotRecognised
 	ReasonNotOurs               = "NotOurs"
-	ReasonRestoreToolFailed     = "RestoreToolFailed"
-	ReasonRestoreIncomplete     = "RestoreIncomplete"
-	ReasonSwapFailed            = "SwapFailed"
-	ReasonRoleMissing           = "RoleMissing"
-	ReasonInvalidTask           = "InvalidTask"
+	ReasonRestoreToolFailed     = engine.ReasonRestoreToolFailed
+	ReasonRestoreIncomplete     = engine.ReasonRestoreIncomplete
+	ReasonSwapFailed            = engine.ReasonSwapFailed
+	ReasonRoleMissing           = engine.ReasonRoleMissing
+	ReasonInvalidTask           = engine.ReasonInvalidTask
 	ReasonTerminated            = "Terminated"
-	ReasonInternal              = "InternalError"
+	ReasonInternal              = engine.ReasonInternal
 )
 
 // Artifact describes a whole artifact.

@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-dev/holdfast/engine/internal/pgsql"
+)
+
+const connectTimeout = 15 * time.Second
+
+// sslModes are libpq's names of the TLS modes.
+var sslModes = map[TLSMode]string{
+	TLSDisable: "disable", TLSRequire: "require", TLSVerifyCA: "verify-ca", TLSVerifyFull: "verify-full",
+}
+
+// systemCAs are where images keep the authorities that they trust. libpq before version 16 has no word for them.
+var systemCAs = []string{
+	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
+	"/etc/ssl/ca-bundle.pem", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+}
+
+// conninfo is a libpq connection string without a password. It stands on command lines, so nothing secret may be in
+// it; every value is quoted, so that none is taken for an option or for another connection string.
+func (a Access) conninfo(database string) (string, error) {
+	mode, known := sslModes[a.TLSMode]
+	if !known {
+		return "", Permanent(ReasonInvalidTask, "TLS mode %q is none of Disable, Require, VerifyCA and VerifyFull", a.TLSMode)
+	}
+	port := a.Port
+	if port == 0 {
+		port = postgreSQL{}.DefaultPort()
+	}
+	values := [][2]string{{"dbname", database}, {"host", a.Host}, {"port", strconv.Itoa(port)}, {"user", a.Username},
+		{"sslmode", mode}, {"application_name", "holdfast"}, {"connect_timeout", strconv.Itoa(int(connectTimeout.Seconds()))}}
+	if a.TLSMode == TLSVerifyCA || a.TLSMode == TLSVerifyFull {
+		file, err := a.caFile()
+		if err != nil {
+			return "", err
+		}
+		values = append(values, [2]string{"sslrootcert", file})
+	}
+	var info []string
+	for _, value := range values {
+		info = append(info, value[0]+"="+pgsql.ConnValue(value[1]))
+	}
+	return strings.Join(info, " "), nil
+}
+
+func (a Access) caFile() (string, error) {
+	if a.CAFile != "" {
+		if _, err := os.Stat(a.CAFile); err != nil {
+			return "", Transient(ReasonServerCertificate, "the authorities of tls.caSecretRef are not there: %w", err)
+		}
+		return a.CAFile, nil
+	}
+	for _, file := range systemCAs {
+		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+			return file, nil
+		}
+	}
+	return "", Permanent(ReasonServerCertificate, "tls.mode %s needs a certificate authority, and the image %s brings none: "+
+		"set spec.database.tls.caSecretRef, or use an image with the package ca-certificates", a.TLSMode, a.Image)
+}
+
+// connect opens a control connection to a database.
+func (a Access) connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	info, err := a.conninfo(database)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgx.ParseConfig(info)
+	if err != nil {
+		return nil, a.connectError(database, err)
+	}
+	config.Password = a.Password
+	// no named prepared statements: a connection pooler may stand before the server
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, a.connectError(database, err)
+	}
+	// what a role or a database sets by default must not cut long work short
+	const unlimited = "SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; " +
+		"SET default_transaction_read_only = off; SET search_path = pg_catalog"
+	if _, err := conn.PgConn().Exec(ctx, unlimited).ReadAll(); err != nil {
+		closeConn(conn)
+		return nil, a.connectError(database, err)
+	}
+	return conn, nil
+}
+
+// connectAny opens a control connection to the first of some databases that is there.
+func (a Access) connectAny(ctx context.Context, databases ...string) (*pgx.Conn, error) {
+	var failed error
+	for _, database := range databases {
+		conn, err := a.connect(ctx, database)
+		if err == nil {
+			return conn, nil
+		}
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != ReasonDatabaseNotFound && e.Reason != ReasonPermissionDenied {
+			return nil, err
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, failed
+}
+
+func closeConn(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+}
+
+// where names the server for people.
+func (a Access) where() string {
+	if a.Port == 0 {
+		return a.Host
+	}
+	return fmt.Sprintf("%s:%d", a.Host, a.Port)
+}
+
+// connectError says why a database could not be connected to. It goes by codes and types, never by the server's
+// words, which may be in any language.
+func (a Access) connectError(database string, err error) *Error {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return a.refusedError(database, refused)
+	}
+	if certificateRejected(err) {
+		return Permanent(ReasonServerCertificate, "the certificate of %s is not accepted (tls.mode %s): %w: set tls.caSecretRef "+
+			"to the authority that signed it, or a host that the certificate names", a.where(), a.TLSMode, shortConnectError(err))
+	}
+	if strings.Contains(err.Error(), "server refused TLS connection") {
+		return Permanent(ReasonServerCertificate, "%s offers no TLS, and tls.mode is %s: switch TLS on in the server, or set "+
+			"spec.database.tls.mode to Disable", a.where(), a.TLSMode)
+	}
+	return Transient(ReasonServerUnreachable, "%s cannot be reached: %w: check spec.database.host and port, that the server "+
+		"runs, and that network policies let this pod reach it", a.where(), shortConnectError(err))
+}
+
+func (a Access) refusedError(database string, refused *pgconn.PgError) *Error {
+	switch refused.Code {
+	case "28P01":
+		return Permanent(ReasonAuthenticationFailed, "%s rejects the password of user %q: put the right one into the Secret "+
+			"of spec.database.credentialsSecretRef: %w", a.where(), a.Username, refused)
+	case "28000":
+		return Permanent(ReasonAuthenticationFailed, "%s does not let user %q in: check that the role exists and that "+
+			"pg_hba.conf allows it to connect from here with tls.mode %s: %w", a.where(), a.Username, a.TLSMode, refused)
+	case "3D000":
+		return Permanent(ReasonDatabaseNotFound, "%s has no database %q: check spec.database.names", a.where(), database)
+	case "42501":
+		return Permanent(ReasonPermissionDenied, "user %q may not connect to database %q of %s: GRANT CONNECT ON DATABASE %s TO %s",
+			a.Username, database, a.where(), pgsql.Identifier(database), pgsql.Identifier(a.Username))
+	}
+	return Transient(ReasonServerUnreachable, "%s takes no connection to database %q now: %w", a.where(), database, refused)
+}
+
+func certificateRejected(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		host         x509.HostnameError
+		invalid      x509.CertificateInvalidError
+	)
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) ||
+		strings.Contains(err.Error(), "unable to add CA to cert pool")
+}
+
+// shortConnectError leaves out the connection's settings that pgx puts before the cause.
+func shortConnectError(err error) error {
+	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		if cause := connect.Unwrap(); cause != nil {
+			return cause
+		}
+	}
+	return err
+}
