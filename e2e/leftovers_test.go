@@ -16,6 +16,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -132,6 +133,26 @@ func jobFailed(job *batchv1.Job) bool {
 	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue
 	})
+}
+
+// namesOf names the Jobs, pods, claims and snapshots that bear some labels.
+func namesOf(ctx context.Context, namespace string, labels client.MatchingLabels) ([]string, error) {
+	var left []string
+	for _, list := range []client.ObjectList{
+		&batchv1.JobList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &snapshotv1.VolumeSnapshotList{},
+	} {
+		if err := env.kube.List(ctx, list, client.InNamespace(namespace), labels); err != nil {
+			return nil, err
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			left = append(left, fmt.Sprintf("%T %s", item, item.(client.Object).GetName()))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
 }
 
 func (s *space) leftClaims(ctx context.Context) ([]string, error) {

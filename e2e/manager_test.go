@@ -69,20 +69,29 @@ func podReady(pod *corev1.Pod) bool {
 	})
 }
 
-// scale sets how many pods a Deployment has, and waits until it is so.
-func scale(t *testing.T, namespace, name string, replicas int32) {
-	t.Helper()
-	deployment, err := getDeployment(t.Context(), namespace, name)
+// setReplicas says how many pods a Deployment has.
+func setReplicas(ctx context.Context, namespace, name string, replicas int32) error {
+	deployment, err := getDeployment(ctx, namespace, name)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	change := client.MergeFrom(deployment.DeepCopy())
 	deployment.Spec.Replicas = &replicas
-	if err := env.kube.Patch(t.Context(), deployment, change); err != nil {
+	return env.kube.Patch(ctx, deployment, change)
+}
+
+// scale sets how many pods a Deployment has, and waits until it is so.
+func scale(t *testing.T, namespace, name string, replicas int32) {
+	t.Helper()
+	if err := setReplicas(t.Context(), namespace, name, replicas); err != nil {
 		t.Fatalf("the Deployment %s/%s cannot be scaled: %v", namespace, name, err)
 	}
 	await(t, fmt.Sprintf("%d pods of %s/%s", replicas, namespace, name), 2*time.Minute,
 		func(ctx context.Context) (bool, string) {
+			deployment, err := getDeployment(ctx, namespace, name)
+			if err != nil {
+				return false, err.Error()
+			}
 			pods, err := podsOf(ctx, deployment)
 			ready := len(slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !podReady(&p) }))
 			return err == nil && len(pods) == int(replicas) && ready == int(replicas),

@@ -148,8 +148,9 @@ func (p *postgres) scale(replicas int32) {
 
 // trySQL runs a script in a database and returns what it printed, rows as lines and fields parted by a bar.
 func (p *postgres) trySQL(ctx context.Context, database, script string) (string, error) {
+	// psql takes a name with an equals sign in it for a whole connection string, but not when it comes from here.
 	out, err := execIn(ctx, p.namespace, p.pod(), strings.NewReader(script),
-		"psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-U", p.user, "-d", database)
+		"env", "PGDATABASE="+database, "psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-U", p.user)
 	return strings.TrimRight(string(out), "\n"), err
 }
 

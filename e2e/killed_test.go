@@ -1,0 +1,111 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// TestManagerKilledInEveryStage kills the operator, without grace, in each stage of a backup and of a restore. The end
+// must be the one that it would have been.
+func TestManagerKilledInEveryStage(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "killed")
+	db := s.startPostgres("orders-db")
+	db.newDatabase("orders", small("kept")+slowToRestore(3))
+	whole := db.fingerprint("orders")
+
+	// A lock holds the dump and a class that fails at first holds the snapshot, so that the stage lasts beyond the kill.
+	release := db.hold("orders", "notes")
+	b := s.newBackup("orders", db.database("orders")).snapshotting(db.claim()).withClass("csi-btrfs-fail-twice").create()
+	b.awaitStage(v1alpha1.ReasonDumping)
+	db.awaitDumpWaits()
+	killManager(t)
+	release()
+	for _, stage := range []string{v1alpha1.ReasonSnapshotting, v1alpha1.ReasonUploading} {
+		b.awaitStage(stage)
+		killManager(t)
+	}
+	b.awaitReady()
+	checkArtifact(t, b)
+	readySnapshot(t, b, db.claim())
+
+	db.sql("orders", "DELETE FROM notes WHERE id > 7")
+	before := db.databases()
+	r := s.newRestore("orders", b.Status.URL, db.database("orders")).create()
+	for _, stage := range []string{
+		v1alpha1.ReasonInspecting, v1alpha1.ReasonTakingSafety, v1alpha1.ReasonFetching, v1alpha1.ReasonRestoring,
+	} {
+		r.awaitStage(stage)
+		killManager(t)
+	}
+	r.awaitReady()
+	r.safetyBackup()
+	mustEqual(t, "the database restored by operators that were killed", db.fingerprint("orders"), whole)
+	if after := db.databases(); !slices.Equal(after, before) {
+		t.Errorf("the server had the databases %q before the restore and has %q after it", before, after)
+	}
+}
+
+// TestDumpPodLost shows that a dump whose pod is deleted starts again, and that an eviction, which is nobody's
+// failure, does not even count as a try.
+func TestDumpPodLost(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "pod-lost")
+	db := s.startPostgres("orders-db")
+	db.newDatabase("orders", small("kept"))
+	t.Run("group", func(t *testing.T) {
+		for name, lose := range map[string]struct {
+			attempts int32
+			pod      func(*testing.T, *corev1.Pod)
+		}{"deleted": {2, deletePod}, "evicted": {0, evictPod}} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				mine, server := s.forSubtest(t), db.forSubtest(t)
+				server.newDatabase(name, small("kept"))
+				release := server.hold(name, "notes")
+				b := mine.newBackup(name, server.database(name)).attempts(lose.attempts).create()
+				first := mine.awaitAgent(b, "dump")
+				lose.pod(t, first)
+				awaitGone(t, first)
+				release()
+				b.awaitReady()
+				checkRestorable(mine, server, b, name)
+			})
+		}
+	})
+}
+
+func deletePod(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	if err := env.kube.Delete(t.Context(), pod.DeepCopy(), client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func evictPod(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	err := env.sets.CoreV1().Pods(pod.Namespace).EvictV1(t.Context(), &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(5))},
+	})
+	if err != nil {
+		t.Fatalf("the pod %s cannot be evicted: %v", pod.Name, err)
+	}
+}
+
+// checkRestorable restores a backup under another name and compares.
+func checkRestorable(s *space, db *postgres, b *backup, database string) {
+	s.t.Helper()
+	s.newRestore(b.Name+"-check", b.Status.URL, db.database(database+"-check")).create().awaitReady()
+	mustEqual(s.t, "the restored "+database, db.fingerprint(database+"-check"), db.fingerprint(database))
+}
