@@ -5,6 +5,8 @@ import (
 )
 
 // Progress points at the parts of a status that every kind has, so that one piece of code can lead them all.
+//
+// +kubebuilder:object:generate=false
 type Progress struct {
 	Conditions         *[]metav1.Condition
 	StartTime          **metav1.Time
