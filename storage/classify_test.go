@@ -114,9 +114,9 @@ func TestExplainedErrorStaysAsItIs(t *testing.T) {
 }
 
 func TestStoreTextIsKeptAndSecretsAreNot(t *testing.T) {
-	s := &store{bucket: "b", endpoint: "https://minio", secrets: []string{"hunter2", "token3", ""}}
-	err := s.explain(nil, operation{verbUpload, "k"}, xmlError(403, "SignatureDoesNotMatch", "signed hunter2 and token3"))
-	if text := err.Error(); !strings.Contains(text, "SignatureDoesNotMatch: signed [removed] and [removed]") ||
+	s := &store{bucket: "b", endpoint: "https://minio", secrets: []string{"hunter2-hunter2", "token-of-3", "id", ""}}
+	err := s.explain(nil, operation{verbUpload, "k"}, xmlError(403, "SignatureDoesNotMatch", "signed hunter2-hunter2 and token-of-3 by id"))
+	if text := err.Error(); !strings.Contains(text, "SignatureDoesNotMatch: signed [removed] and [removed] by id") ||
 		!strings.Contains(text, "check accessKeyID") {
 		t.Error(text)
 	}

@@ -79,10 +79,14 @@ func (s *store) subject(what operation) string {
 	return fmt.Sprintf("%s %s at %s", what.verb, URL(s.bucket, what.key), s.endpoint)
 }
 
+// leastSecret is the length from which a credential is redacted: stores issue none below 8 bytes, and removing a
+// short word would garble the text.
+const leastSecret = 8
+
 // redact removes the credentials from a text that a store or a library wrote.
 func (s *store) redact(text string) string {
 	for _, secret := range s.secrets {
-		if secret != "" {
+		if len(secret) >= leastSecret {
 			text = strings.ReplaceAll(text, secret, "[removed]")
 		}
 	}
