@@ -23,7 +23,7 @@ type backupFailure struct {
 
 var backupFailures = []backupFailure{
 	{"wrong-password", withCredentials("wrong-password"), v1alpha1.ReasonDumpFailed, "AuthenticationFailed",
-		[]string{"wrong-password", "password"}},
+		[]string{"orders-db", postgresUser, "credentialsSecretRef"}},
 	{"no-such-database", withDatabase("nosuch"), v1alpha1.ReasonDumpFailed, "DatabaseNotFound",
 		[]string{"nosuch", "names"}},
 	{"no-such-bucket", withBucket("e2e-there-is-no-such-bucket"), v1alpha1.ReasonUploadFailed, "BucketNotFound",
@@ -43,8 +43,8 @@ var backupFailures = []backupFailure{
 		v1alpha1.ReasonPreflightFailed, "SnapshotClassMissing", []string{"nosuch-class", "className"}},
 	{"no-such-storage-class", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Staging.StorageClassName = "nosuch-storage" },
 		v1alpha1.ReasonPreflightFailed, "StorageClassMissing", []string{"nosuch-storage", "storageClassName"}},
-	{"no-such-image", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Database.Image = "holdfast.test/nosuch:1" },
-		v1alpha1.ReasonDumpFailed, "PodCannotStart", []string{"holdfast.test/nosuch:1", "image"}},
+	{"no-such-image", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Database.Image = "Holdfast.Test/NoSuch:1" },
+		v1alpha1.ReasonDumpFailed, "PodCannotStart", []string{"Holdfast.Test/NoSuch:1", "image"}},
 	{"other-engine", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Database.Engine = v1alpha1.EngineRedis },
 		v1alpha1.ReasonPreflightFailed, "EngineNotSupported", []string{"Redis", "PostgreSQL"}},
 	{"wrong-authority", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Database.TLS.CASecretRef.Name = "s3-ca" },

@@ -25,7 +25,7 @@ func restoreFailures(s *space, a artifacts) []restoreFailure {
 	return []restoreFailure{
 		{"wrong-password", func(spec *v1alpha1.DatabaseRestoreSpec) {
 			spec.Database.CredentialsSecretRef.Name = "wrong-password"
-		}, v1alpha1.ReasonInspectionFailed, "AuthenticationFailed", []string{"wrong-password", "password"}},
+		}, v1alpha1.ReasonInspectionFailed, "AuthenticationFailed", []string{"orders-db", "credentialsSecretRef"}},
 		{"no-such-bucket", fromURL("s3://e2e-there-is-no-such-bucket/orders.pgdump.zst"),
 			v1alpha1.ReasonInspectionFailed, "BucketNotFound", []string{"e2e-there-is-no-such-bucket"}},
 		{"no-such-artifact", fromURL("s3://" + s.bucket + "/prod/nosuch.pgdump.zst"),
@@ -45,11 +45,11 @@ func restoreFailures(s *space, a artifacts) []restoreFailure {
 		{"other-manifest", fromURL(a.plantOther("other-manifest")), v1alpha1.ReasonInspectionFailed, "ManifestInvalid",
 			[]string{"other-manifest"}},
 		{"rubbish", fromURL(s.put("prod/rubbish.bin", bytes.Repeat([]byte("no dump at all\n"), 5000))),
-			v1alpha1.ReasonInspectionFailed, "FormatNotRecognised", []string{"rubbish.bin", "pg_dump"}},
-		{"empty-file", fromURL(s.put("prod/empty.bin", nil)), v1alpha1.ReasonInspectionFailed, "FormatNotRecognised",
+			v1alpha1.ReasonInspectionFailed, "FormatNotRecognised", []string{"rubbish.bin", "what can be restored"}},
+		{"empty-file", fromURL(s.put("prod/empty.bin", nil)), v1alpha1.ReasonInspectionFailed, "ArtifactCorrupt",
 			[]string{"empty.bin"}},
-		{"foreign-cut", fromURL(s.put("prod/foreign-cut.dump", a.foreignCut)), v1alpha1.ReasonRestoreFailed, anyReason,
-			[]string{"pg_restore"}},
+		{"foreign-cut", fromURL(s.put("prod/foreign-cut.dump", a.foreignCut)), anyStage, "ArtifactCorrupt",
+			[]string{"foreign-cut"}},
 		{"foreign-broken-sql", fromURL(s.put("prod/broken.sql", []byte(brokenSQL))), v1alpha1.ReasonRestoreFailed, "RestoreToolFailed",
 			[]string{"nosuch_table"}},
 	}

@@ -35,7 +35,7 @@ func TestStagingTooSmall(t *testing.T) {
 		spec.Staging = stagingOf("8Mi")
 	}).create()
 	stalled := b.awaitStalled(v1alpha1.ReasonDumpFailed, "StagingFull")
-	wantMessage(t, stalled, "8Mi", "staging.size")
+	wantMessage(t, stalled, "8.0 MiB", "staging.size")
 
 	enough := largestQuantity(t, stalled.Message)
 	fits := s.newBackup("large-enough", db.database("orders")).edit(func(spec *v1alpha1.DatabaseBackupSpec) {
@@ -45,7 +45,7 @@ func TestStagingTooSmall(t *testing.T) {
 	r := s.newRestore("too-small", fits.Status.URL, db.database("copy")).edit(func(spec *v1alpha1.DatabaseRestoreSpec) {
 		spec.Staging = stagingOf("8Mi")
 	}).create()
-	wantMessage(t, r.awaitStalled(anyStage, "StagingFull"), "8Mi", "staging.size")
+	wantMessage(t, r.awaitStalled(anyStage, "StagingFull"), "8.0 MiB", "staging.size")
 	// Where no size is given, the product chooses one that is enough.
 	s.newRestore("by-default", fits.Status.URL, db.database("copy")).edit(func(spec *v1alpha1.DatabaseRestoreSpec) {
 		spec.Staging = v1alpha1.StagingSpec{}

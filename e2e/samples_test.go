@@ -1,0 +1,92 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+const samplesDir = "../config/samples"
+
+var sampleURL = regexp.MustCompile(`s3://backups/\S+`)
+
+// TestSamples applies every sample with kubectl. Of each, only what is the user's own is replaced: the namespace, the
+// bucket and the URL of an artifact.
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "samples")
+	db := s.startPostgres("orders-db")
+	db.newDatabase("orders", small("kept"))
+	whole := db.fingerprint("orders")
+	ca, err := env.sets.CoreV1().Secrets(s.namespace).Get(t.Context(), "orders-db-ca", getOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.secret("orders-ca", map[string]string{"ca.crt": string(ca.Data["ca.crt"])})
+
+	url := ""
+	for _, sample := range samples(t, s, "DatabaseBackup") {
+		s.apply(sample.manifest)
+		b := (&backup{s, &v1alpha1.DatabaseBackup{ObjectMeta: s.meta(sample.name)}}).awaitReady()
+		if sample.name == "orders" {
+			url = b.Status.URL
+		}
+	}
+	for _, sample := range samples(t, s, "DatabaseRestore") {
+		db.sql("orders", "DELETE FROM notes")
+		s.apply(sampleURL.ReplaceAll(sample.manifest, []byte(url)))
+		(&restore{s, &v1alpha1.DatabaseRestore{ObjectMeta: s.meta(sample.name)}}).awaitReady()
+		mustEqual(t, "the database restored by the sample "+sample.name, db.fingerprint("orders"), whole)
+	}
+}
+
+type sample struct {
+	name     string
+	manifest []byte
+}
+
+// samples of one kind, made to fit the space.
+func samples(t *testing.T, s *space, kind string) []sample {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(samplesDir, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit := strings.NewReplacer("namespace: shop", "namespace: "+s.namespace, ".shop.svc", "."+s.namespace+".svc",
+		"bucket: backups", "bucket: "+s.bucket)
+	var found []sample
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var head metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal(raw, &head); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if head.Kind == kind {
+			found = append(found, sample{head.Name, []byte(fit.Replace(string(raw)))})
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("there is no sample of a %s in %s", kind, samplesDir)
+	}
+	return found
+}
+
+func (s *space) apply(manifest []byte) {
+	s.t.Helper()
+	if _, err := kubectl(s.t.Context(), bytes.NewReader(manifest), "apply", "-f", "-"); err != nil {
+		s.t.Fatalf("%v\n%s", err, manifest)
+	}
+}
