@@ -150,6 +150,9 @@ func kindOfStatus(status int) error {
 // classifyTransport finds the kind of an error that no reply of the store caused.
 func classifyTransport(err error) finding {
 	reason := innermost(err).Error()
+	if strings.HasPrefix(reason, "Connection closed by foreign host") { // minio-go's own words, with the whole URL
+		reason = "the connection was closed before the answer"
+	}
 	switch {
 	case speaksNoTLS(err):
 		return finding{ErrCertificate, reason, "the endpoint speaks plain HTTP: write http:// or correct its port"}

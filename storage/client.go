@@ -152,7 +152,8 @@ func backoff(attempt int) time.Duration {
 // try calls until it succeeds, fails for another reason than an unreachable store, or was tried often enough.
 func (s *store) try(ctx context.Context, what operation, call func() error) error {
 	for attempt := 1; ; attempt++ {
-		err := s.explain(context.Cause(ctx), what, call())
+		err := call() // first: the context may end meanwhile
+		err = s.explain(context.Cause(ctx), what, err)
 		if err == nil || attempt >= s.tune.attempts || !isUnreachable(err) {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -127,34 +128,37 @@ func (s *store) putParts(ctx context.Context, what operation, feed func(*upload)
 	return s.confirm(ctx, what, u.size, u.agree)
 }
 
-// begin creates a multipart upload. An answer that was lost may have left one whose ID nobody knows; since the key is
-// ours alone, all of its uploads are aborted before the next try and after the last.
+// begin creates a multipart upload. An answer that was lost may have left another one whose ID nobody knows; since
+// the key is ours alone, all of its other uploads are aborted then.
 func (s *store) begin(ctx context.Context, what operation) (id string, err error) {
-	tried := false
+	tries := 0
 	err = s.try(ctx, what, func() (err error) {
-		if tried {
-			s.sweep(ctx, what.key)
-		}
-		tried = true
+		tries++
 		id, err = s.client.createUpload(ctx, what.key)
 		return err
 	})
-	if isUnreachable(err) || errors.Is(err, ErrStopped) {
-		s.sweep(ctx, what.key)
+	lost := tries > 1 || isUnreachable(err) || errors.Is(err, ErrStopped)
+	if lost && !neverConnected(err) {
+		s.sweep(ctx, what.key, id)
 	}
 	return id, err
 }
 
-// sweep aborts what a lost answer may have left. It is no failure of its own: the error at hand says more.
-func (s *store) sweep(ctx context.Context, key string) {
+func neverConnected(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op == "dial"
+}
+
+// sweep aborts the uploads of a key but one. That it fails is no failure of its own: nothing may be there, and where
+// the store is away, the error at hand says so.
+func (s *store) sweep(ctx context.Context, key, keep string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()
-	ids, err := s.client.uploads(ctx, key)
-	if err != nil {
-		return
-	}
+	ids, _ := s.listUploads(ctx, operation{verbAbort, key})
 	for _, id := range ids {
-		_ = s.client.abortUpload(ctx, key, id)
+		if id != keep {
+			_ = s.abort(ctx, key, id)
+		}
 	}
 }
 
@@ -263,15 +267,19 @@ func (s *store) AbortUploads(ctx context.Context, key string) error {
 	if err := s.checkKey(what); err != nil {
 		return err
 	}
-	var ids []string
-	err := s.try(ctx, what, func() (err error) {
-		ids, err = s.client.uploads(ctx, key)
-		return err
-	})
+	ids, err := s.listUploads(ctx, what)
 	for _, id := range ids {
 		if err == nil {
 			err = s.abort(ctx, key, id)
 		}
 	}
 	return err
+}
+
+func (s *store) listUploads(ctx context.Context, what operation) (ids []string, err error) {
+	err = s.try(ctx, what, func() (err error) {
+		ids, err = s.client.uploads(ctx, what.key)
+		return err
+	})
+	return ids, err
 }

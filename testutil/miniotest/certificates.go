@@ -73,7 +73,7 @@ func writeServer(dir string, ca *x509.Certificate, caKey *ecdsa.PrivateKey) erro
 		return err
 	}
 	server := template("minio")
-	server.DNSNames, server.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	server.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	server.KeyUsage, server.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	raw, err := x509.CreateCertificate(rand.Reader, server, ca, &key.PublicKey, caKey)
 	if err != nil {

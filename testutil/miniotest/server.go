@@ -27,7 +27,8 @@ const startTimeout = 60 * time.Second
 
 // Server is one MinIO. Its fields are set once and can be read at any time.
 type Server struct {
-	// Endpoint is https://127.0.0.1:<port>; the certificate also holds the name localhost.
+	// Endpoint is https://127.0.0.1:<port>. The certificate holds this address and no name, so that localhost is a
+	// name that it does not hold.
 	Endpoint string
 	// CAFile is the PEM file of the CA that signed the server's certificate.
 	CAFile string
@@ -123,6 +124,7 @@ func (s *Server) Restart() error {
 	command := exec.Command(s.binary, "server", "--quiet", "--address", s.address,
 		"--certs-dir", filepath.Join(s.dir, "certs"), s.dataDir())
 	command.Env = []string{"HOME=" + s.dir, "PATH=" + os.Getenv("PATH"), "MINIO_BROWSER=off", "MINIO_UPDATE=off",
+		"MINIO_SITE_REGION=" + region, // else any region is taken
 		"MINIO_ROOT_USER=" + s.AccessKey, "MINIO_ROOT_PASSWORD=" + s.SecretKey}
 	command.Stdout, command.Stderr = s.log, s.log
 	exited := make(chan struct{})
