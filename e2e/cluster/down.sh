@@ -31,8 +31,10 @@ if docker_answers; then
 	[ "${1:-}" != --purge ] || step "remove the images" remove_images
 fi
 rm -f "$KUBECONFIG"
-if our_dockerd >/dev/null; then step "stop the Docker daemon that up.sh started" stop_dockerd; fi
-rm -rf "${DOCKER_RUN:?}"
+if our_dockerd >/dev/null; then
+	step "stop the Docker daemon that up.sh started" stop_dockerd
+	rm -rf "${DOCKER_RUN:?}"
+fi
 if [ "${1:-}" = --purge ]; then
 	say "remove $HOLDFAST_CACHE"
 	purge

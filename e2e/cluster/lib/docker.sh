@@ -20,6 +20,7 @@ ensure_docker() {
 	is_debian_root || die "no Docker daemon answers ($(docker_host)), and only as root on Debian or Ubuntu can" \
 		"one be installed here. Start Docker, or set DOCKER_HOST to one that runs."
 	ensure_packages dockerd:docker.io iptables:iptables jq:jq
+	ensure_packages docker:docker-cli # a package of its own from Debian 13 on
 	step "start a Docker daemon (data in $DOCKER_DATA)" start_dockerd
 }
 
@@ -61,18 +62,21 @@ start_dockerd() {
 }
 
 # A daemon that was killed leaves process ids and sockets behind, and a later process may carry
-# the same id: dockerd would then refuse to start.
+# the same id: dockerd would then refuse to start, or take it for its containerd.
 clear_stale_daemon() {
 	stop_dockerd
-	rm -rf "${DOCKER_RUN:?}"
-	rm -f "$DOCKER_PID"
+	rm -f "$DOCKER_PID" "$DOCKER_RUN/docker.pid"
+	is_process "$(cat "$DOCKER_RUN/containerd/containerd.pid" 2>/dev/null)" containerd && return
+	rm -f "$DOCKER_RUN/containerd/containerd.pid" "$DOCKER_RUN"/containerd/*.sock
 }
+
+is_process() { [ -n "$1" ] && [ "$(cat "/proc/$1/comm" 2>/dev/null)" = "$2" ]; }
 
 # our_dockerd prints the process id of the daemon that we started, if it is alive and is one.
 our_dockerd() {
 	local pid
 	pid="$(cat "$DOCKER_PID" 2>/dev/null)" || return 1
-	[ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ] && echo "$pid"
+	is_process "$pid" dockerd && echo "$pid"
 }
 
 stop_dockerd() {

@@ -50,18 +50,14 @@ put_object() {
 	kube -n minio create "${words[@]}" "${files[@]}" --dry-run=client -o yaml | kube apply -f -
 }
 
-# Every workload of the cluster, ours and Kubernetes' own.
-wait_for_workloads() {
-	local namespace
-	for namespace in $(kube get deployments,daemonsets,statefulsets -A -o jsonpath='{range .items[*]}{.metadata.namespace}{"\n"}{end}' | sort -u); do
-		rollouts_of "$namespace"
-	done
-}
+WORKLOADS=(kube-system/daemonset/kube-proxy kube-system/deployment/coredns csi-btrfs/daemonset/csi-btrfs
+	minio/deployment/minio)
 
-rollouts_of() {
-	local object
-	for object in $(kube -n "$1" get deployments,daemonsets,statefulsets -o name); do
-		kube -n "$1" rollout status "$object" --timeout=180s || { describe_failure "$1" && return 1; }
+wait_for_workloads() {
+	local workload namespace
+	for workload in "${WORKLOADS[@]}"; do
+		namespace="${workload%%/*}"
+		kube -n "$namespace" rollout status "${workload#*/}" --timeout=180s || { describe_failure "$namespace" && return 1; }
 	done
 }
 
