@@ -123,7 +123,7 @@ func TestCancelBackup(t *testing.T) {
 				b := reach(mine, server)
 				began := time.Now()
 				mine.remove(b.DatabaseBackup)
-				within(t, "cancelling", time.Since(began), 90*time.Second)
+				within(t, "cancelling", time.Since(began), 2*time.Minute)
 				mine.awaitNothingOf(b)
 			})
 		}
@@ -155,15 +155,17 @@ func cancelSnapshotting(s *space, db *postgres) *backup {
 	return b
 }
 
-// cancelUploading gives the agent so little of a core that its upload is under way for a while.
 func cancelUploading(s *space, db *postgres) *backup {
-	b := s.newBackup("uploading", db.database("large")).edit(func(spec *v1alpha1.DatabaseBackupSpec) {
-		spec.PodTemplate.Resources = corev1.ResourceRequirements{
-			Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
-		}
-	}).create()
+	b := s.newBackup("uploading", db.database("large")).edit(onLittleOfACore).create()
 	s.awaitHalfUpload()
 	return b
+}
+
+// onLittleOfACore gives the agents so little of a core that an upload is under way for a while.
+func onLittleOfACore(spec *v1alpha1.DatabaseBackupSpec) {
+	spec.PodTemplate.Resources = corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")},
+	}
 }
 
 // awaitHalfUpload waits until an upload to the bucket has begun and not ended.
@@ -182,7 +184,7 @@ func ownedBy(b *backup) client.MatchingLabels {
 // awaitNothingOf waits until nothing bears the label of a deleted backup.
 func (s *space) awaitNothingOf(b *backup) {
 	s.t.Helper()
-	await(s.t, "nothing of "+b.Name+" to be left", time.Minute, func(ctx context.Context) (bool, string) {
+	await(s.t, "nothing of "+b.Name+" to be left", 2*time.Minute, func(ctx context.Context) (bool, string) {
 		left, err := namesOf(ctx, s.namespace, ownedBy(b))
 		return err == nil && len(left) == 0, strings.Join(left, ", ") + errorText(err)
 	})

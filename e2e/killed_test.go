@@ -85,6 +85,39 @@ func TestDumpPodLost(t *testing.T) {
 	})
 }
 
+// TestUploadPodKilled kills an agent, without grace, in the midst of an upload. The next one must not leave the parts
+// of the first behind: the space's last check finds them.
+func TestUploadPodKilled(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "upload-killed")
+	db := s.startPostgres("orders-db")
+	db.newDatabase("orders", incompressible("64"))
+	b := s.newBackup("orders", db.database("orders")).edit(onLittleOfACore).create()
+	s.awaitHalfUpload()
+	deletePod(t, s.awaitAgent(b, "upload"))
+	b.awaitReady()
+	checkRestorable(s, db, b, "orders")
+}
+
+// TestLoadPodKilled kills an agent, without grace, in the midst of a load. What it left in the server must not be in
+// the way of the next one, nor stay.
+func TestLoadPodKilled(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, "load-killed")
+	db := s.startPostgres("orders-db")
+	db.newDatabase("orders", small("kept")+slowToRestore(8))
+	whole, before := db.fingerprint("orders"), db.databases()
+	b := s.newBackup("orders", db.database("orders")).create().awaitReady()
+	db.sql("orders", "DROP TABLE notes")
+	r := s.newRestore("orders", b.Status.URL, db.database("orders")).create()
+	r.awaitStage(v1alpha1.ReasonRestoring)
+	db.awaitLoad()
+	deletePod(t, s.awaitAgent(r, "load"))
+	r.awaitReady()
+	mustEqual(t, "the database", db.fingerprint("orders"), whole)
+	db.awaitDatabases(before)
+}
+
 func deletePod(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	if err := env.kube.Delete(t.Context(), pod.DeepCopy(), client.GracePeriodSeconds(0)); err != nil {

@@ -76,7 +76,7 @@ func backupTraces(b *v1alpha1.DatabaseBackup) []string {
 // looks for a while.
 func (s *space) checkLeftovers(ctx context.Context) {
 	s.t.Helper()
-	if state, ok := tryAwait(ctx, time.Minute, s.nothingLeft); !ok {
+	if state, ok := tryAwait(ctx, 2*time.Minute, s.nothingLeft); !ok {
 		s.t.Errorf("left behind in %s: %s", s.namespace, state)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +41,25 @@ func managerPods(ctx context.Context) ([]corev1.Pod, error) {
 	return podsOf(ctx, deployment)
 }
 
+// kills are when the operator was killed. An event is told after the status was written, so one may be lost then.
+var kills struct {
+	sync.Mutex
+	at []time.Time
+}
+
+func noteKill() {
+	kills.Lock()
+	defer kills.Unlock()
+	kills.at = append(kills.at, time.Now())
+}
+
+// killedAround says whether the operator was killed within seconds of a moment.
+func killedAround(moment time.Time) bool {
+	kills.Lock()
+	defer kills.Unlock()
+	return slices.ContainsFunc(kills.at, func(at time.Time) bool { return at.Sub(moment).Abs() < 5*time.Second })
+}
+
 // killManager ends every pod of the operator at once, without grace, and waits until another one runs.
 func killManager(t *testing.T) {
 	t.Helper()
@@ -47,6 +67,7 @@ func killManager(t *testing.T) {
 	if err != nil || len(killed) == 0 {
 		t.Fatalf("there is no pod of the operator to kill: %v", err)
 	}
+	noteKill()
 	for i := range killed {
 		if err := env.kube.Delete(t.Context(), &killed[i], client.GracePeriodSeconds(0)); err != nil {
 			t.Fatalf("the operator's pod %s cannot be killed: %v", killed[i].Name, err)

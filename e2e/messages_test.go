@@ -27,16 +27,21 @@ func wantMessage(t *testing.T, condition metav1.Condition, words ...string) {
 	}
 }
 
-// wantEvent says whether an object of ours has an event of a type, Normal or Warning, that says something.
-func wantEvent(t *testing.T, s *space, name, eventType string) {
+// wantWarning says whether an object of ours that failed has an event that warns of it.
+func wantWarning(t *testing.T, s *space, name string, ended *metav1.Time) {
 	t.Helper()
-	await(t, fmt.Sprintf("a %s event of %s", eventType, name), 30*time.Second, func(ctx context.Context) (bool, string) {
+	if ended == nil {
+		t.Errorf("%s failed and has no completionTime", name)
+	} else if killedAround(ended.Time) {
+		return
+	}
+	await(t, "a warning about "+name, 30*time.Second, func(ctx context.Context) (bool, string) {
 		var events corev1.EventList
 		if err := env.kube.List(ctx, &events, client.InNamespace(s.namespace)); err != nil {
 			return false, err.Error()
 		}
 		for _, event := range events.Items {
-			if event.InvolvedObject.Name == name && event.Type == eventType && event.Message != "" {
+			if event.InvolvedObject.Name == name && event.Type == corev1.EventTypeWarning && event.Message != "" {
 				return true, ""
 			}
 		}

@@ -98,7 +98,7 @@ func checkRestoreFailure(s *space, db *postgres, url string, failure restoreFail
 	r.await("the end", func(now *v1alpha1.DatabaseRestore) (bool, error) { return isStalled(now.Status.Conditions) })
 	stalled := checkStalled(s.t, r.Status.Conditions, failure.stage, failure.reason)
 	wantMessage(s.t, stalled, failure.says...)
-	wantEvent(s.t, s, r.Name, "Warning")
+	wantWarning(s.t, s, r.Name, r.Status.CompletionTime)
 	mustEqual(s.t, "the database that could not be restored", db.fingerprint(failure.name), whole)
 }
 
