@@ -113,16 +113,17 @@ func cacheDir() string {
 }
 
 func findKubectl() (string, error) {
-	for _, path := range []string{os.Getenv("KUBECTL"), filepath.Join(cacheDir(), "bin", "kubectl")} {
-		if info, err := os.Stat(path); path != "" && err == nil && !info.IsDir() {
-			return path, nil
-		}
+	if path := os.Getenv("KUBECTL"); path != "" {
+		return path, nil
 	}
-	path, err := exec.LookPath("kubectl")
-	if err != nil {
+	if path, err := exec.LookPath("kubectl"); err == nil {
+		return path, nil
+	}
+	built, err := filepath.Glob(filepath.Join(cacheDir(), "bin-*", "kubectl"))
+	if err != nil || len(built) == 0 {
 		return "", errors.New("there is no kubectl: put it on PATH, or name it in KUBECTL")
 	}
-	return path, nil
+	return built[0], nil
 }
 
 func (e *environment) makeClients(config *rest.Config) error {
