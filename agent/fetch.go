@@ -30,15 +30,41 @@ func (w *work) fetch(ctx context.Context) (contract.Result, error) {
 	if err := w.clean(artifactFile, resultFile, loadedFile); err != nil {
 		return contract.Result{}, err
 	}
-	source := *w.task.Expect
+	source, err := w.inspectAgain(ctx, store)
+	if err != nil {
+		return contract.Result{}, err
+	}
 	if err := w.fetchRoom(source.SizeBytes); err != nil {
 		return contract.Result{}, err
 	}
-	if err := w.stageFetched(ctx, store, &source); err != nil {
+	if err := w.stageFetched(ctx, store, source); err != nil {
 		return contract.Result{}, err
 	}
-	result := contract.Result{Version: contract.Version, Verb: contract.VerbFetch, Source: &source}
+	result := contract.Result{Version: contract.Version, Verb: contract.VerbFetch, Source: source}
 	return result, w.keep(resultFile, staged{Result: result, ObjectUID: w.task.Object.UID, Databases: source.Databases, StartTime: w.begun})
+}
+
+// inspectAgain tells what lies in the store, which must still be what the inspection found before the safety backup.
+func (w *work) inspectAgain(ctx context.Context, store storage.Store) (*contract.Source, error) {
+	eng, err := engine.For(w.task.Engine)
+	if err != nil {
+		return nil, err
+	}
+	var source *contract.Source
+	err = w.patiently(ctx, "inspect", func() error {
+		source, _, err = w.inspectSource(ctx, store, eng)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	expect := w.task.Expect
+	if source.SizeBytes != expect.SizeBytes || expect.SHA256 != "" && source.SHA256 != expect.SHA256 {
+		return nil, permanent(contract.ReasonArtifactCorrupt, "%s was replaced while it was being restored (%d bytes, SHA-256 %q; inspected were "+
+			"%d bytes, SHA-256 %q): start a new restore; the database was not touched", w.url(), source.SizeBytes, source.SHA256,
+			expect.SizeBytes, expect.SHA256)
+	}
+	return source, nil
 }
 
 // stageFetched downloads under a temporary name, verifies, and gives the file its name.
@@ -158,7 +184,7 @@ func (w *work) verifyForeign(ctx context.Context, source *contract.Source) error
 		return err
 	}
 	defer func() { _ = dump.Close() }()
-	eng, err := w.engineOf(source.Format)
+	eng, err := engine.For(w.task.Engine)
 	if err != nil {
 		return err
 	}
@@ -175,17 +201,4 @@ func (w *work) foreignError(ctx context.Context, err error) error {
 		return err
 	}
 	return permanent(contract.ReasonArtifactCorrupt, "%s cannot be restored from: %w; the database was not touched", w.url(), err)
-}
-
-// engineOf a format: a fetch is not told of the server.
-func (w *work) engineOf(format string) (engine.Engine, error) {
-	if w.task.Database != nil {
-		return engine.For(w.task.Database.Engine)
-	}
-	for _, eng := range engine.All() {
-		if eng.Formats()[format] != "" {
-			return eng, nil
-		}
-	}
-	return nil, permanent(contract.ReasonFormatNotRecognised, "format %q is none that this agent knows", format)
 }

@@ -185,7 +185,9 @@ func (f *fixture) restoreJob(key string, databases ...string) *job {
 
 func (j *job) fetch() {
 	j.t.Helper()
-	j.task.Expect = j.must(contract.VerbInspect).Source
+	found := j.must(contract.VerbInspect).Source
+	j.task.Engine = engine.PostgreSQL
+	j.task.Expect = &contract.Source{SizeBytes: found.SizeBytes, SHA256: found.SHA256} // what status keeps
 	j.must(contract.VerbFetch)
 }
 

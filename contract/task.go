@@ -84,7 +84,10 @@ type Task struct {
 	Snapshots []storage.Snapshot `json:"snapshots,omitempty"`
 	// Uncommitted allows delete to remove an artifact that has no manifest, because its backup never became Ready.
 	Uncommitted bool `json:"uncommitted,omitempty"`
-	// Expect is what the inspection found of the source: for fetch, so that it is still the same object.
+	// Engine of the artifact: for fetch, which is told of no server.
+	Engine engine.Name `json:"engine,omitempty"`
+	// Expect is what the inspection found of the source, size and SHA-256 where there is a manifest: for fetch, so
+	// that it is still the same.
 	Expect *Source `json:"expect,omitempty"`
 	// Restore says what of the dump is restored: for inspect and load.
 	Restore *engine.RestoreOptions `json:"restore,omitempty"`

@@ -86,10 +86,7 @@ func (w *backupWork) dump(ctx context.Context) error {
 		return err
 	}
 	withDatabase(&blueprint, w.backup.Spec.Database, image)
-	compression := w.backup.Spec.Compression
-	blueprint.Task.Compression = &contract.Compression{
-		Algorithm: string(orDefault(compression.Algorithm, v1alpha1.CompressionZstd)), Level: int(max(1, compression.Level)),
-	}
+	blueprint.Task.Compression = compressionTask(w.backup.Spec.Compression)
 	result, err := w.Jobs.Run(ctx, blueprint)
 	if err != nil {
 		return err

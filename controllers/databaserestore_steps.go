@@ -238,6 +238,7 @@ func (w *restoreWork) fetch(ctx context.Context) error {
 	}
 	withStore(&blueprint, w.bucket)
 	blueprint.Task.Key = w.key
+	blueprint.Task.Engine = engine.Name(w.restore.Spec.Database.Engine)
 	source := w.restore.Status.Source
 	blueprint.Task.Expect = &contract.Source{SizeBytes: source.SizeBytes, SHA256: source.SHA256}
 	result, err := w.Jobs.Run(ctx, blueprint)

@@ -75,6 +75,18 @@ func storeConfig(bucket v1alpha1.S3Bucket) *storage.Config {
 	}
 }
 
+// maxGzip is the highest level that gzip has; the API allows Zstd's higher ones and promises to take them as this.
+const maxGzip = 9
+
+func compressionTask(spec v1alpha1.CompressionSpec) *contract.Compression {
+	algorithm := orDefault(spec.Algorithm, v1alpha1.CompressionZstd)
+	level := int(max(1, spec.Level))
+	if algorithm == v1alpha1.CompressionGzip {
+		level = min(level, maxGzip)
+	}
+	return &contract.Compression{Algorithm: string(algorithm), Level: level}
+}
+
 func caMount(ref v1alpha1.SecretKeyRef, dir string) jobs.SecretMount {
 	return jobs.SecretMount{
 		Secret: ref.Name, Dir: dir, Files: []jobs.SecretFile{{Key: orDefault(ref.Key, "ca.crt"), File: "ca.crt"}},

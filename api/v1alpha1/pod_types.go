@@ -15,8 +15,8 @@ type PodTemplate struct {
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// serviceAccountName of the pod, for credentials from the cloud (IRSA, pod identity). Its token is not mounted
-	// unless the store is AWS and has no credentialsSecretRef.
+	// serviceAccountName of the pod, for credentials from the cloud (IRSA, pod identity), which bring a token of
+	// their own. The account's token for the Kubernetes API is never mounted.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
