@@ -80,12 +80,26 @@ func succeeded(job *batchv1.Job, pods []corev1.Pod) Outcome {
 }
 
 func failed(job *batchv1.Job, pods []corev1.Pod) Outcome {
-	if failure := lastFailure(pods); failure != nil {
+	failure := lastFailure(pods)
+	if c := condition(job, batchv1.JobFailed); c != nil && c.Reason == batchv1.JobReasonDeadlineExceeded {
+		return tooLate(job, failure)
+	}
+	if failure != nil {
 		return Outcome{State: Failed, Reason: failure.Reason, Message: failure.Message}
 	}
 	return Outcome{State: Failed, Reason: v1alpha1.ReasonJobFailed, Message: fmt.Sprintf(
 		"Job %s failed: %s. Its pods left no result; `kubectl -n %s describe job %s` may say more.",
 		job.Name, jobFailure(job), job.Namespace, job.Name)}
+}
+
+// tooLate is the outcome of a Job whose time is over. What its agent said as it was ended is no cause, but may tell
+// how far it had come.
+func tooLate(job *batchv1.Job, last *contract.Failure) Outcome {
+	text := fmt.Sprintf("Job %s did not end within the time that spec.timeout left: %s.", job.Name, jobFailure(job))
+	if last != nil {
+		text += " Its pod said last: " + last.Message
+	}
+	return Outcome{State: Failed, Reason: v1alpha1.ReasonDeadlineExceeded, Message: text}
 }
 
 func jobFailure(job *batchv1.Job) string {
