@@ -4,19 +4,24 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Engine is a kind of database server.
+// Engine is a kind of database server. Which of them an operator serves is said by its version's documentation; an
+// object that names another one is Stalled with the reason EngineNotSupported.
 //
 // +kubebuilder:validation:Enum=PostgreSQL;MySQL;MariaDB;MongoDB;Redis
 type Engine string
 
-// The engines of the API. Which of them an operator serves is said by its version's documentation; an
-// object that names another one is Stalled with the reason EngineNotSupported.
+// The engines of the API.
 const (
+	// EnginePostgreSQL is PostgreSQL from version 12 on.
 	EnginePostgreSQL Engine = "PostgreSQL"
-	EngineMySQL      Engine = "MySQL"
-	EngineMariaDB    Engine = "MariaDB"
-	EngineMongoDB    Engine = "MongoDB"
-	EngineRedis      Engine = "Redis"
+	// EngineMySQL is MySQL.
+	EngineMySQL Engine = "MySQL"
+	// EngineMariaDB is MariaDB.
+	EngineMariaDB Engine = "MariaDB"
+	// EngineMongoDB is MongoDB.
+	EngineMongoDB Engine = "MongoDB"
+	// EngineRedis is Redis, or Valkey.
+	EngineRedis Engine = "Redis"
 )
 
 // DatabaseName is the name of one database of a server.
@@ -101,12 +106,15 @@ type DatabaseCredentialsRef struct {
 // +kubebuilder:validation:Enum=Disable;Require;VerifyCA;VerifyFull
 type TLSMode string
 
-// TLS modes: Disable sends everything in the clear, Require encrypts and checks nothing, VerifyCA checks who signed
-// the certificate, VerifyFull also checks that it names the host.
+// TLS modes.
 const (
-	TLSDisable    TLSMode = "Disable"
-	TLSRequire    TLSMode = "Require"
-	TLSVerifyCA   TLSMode = "VerifyCA"
+	// TLSDisable sends everything in the clear.
+	TLSDisable TLSMode = "Disable"
+	// TLSRequire encrypts and checks nothing.
+	TLSRequire TLSMode = "Require"
+	// TLSVerifyCA checks who signed the certificate.
+	TLSVerifyCA TLSMode = "VerifyCA"
+	// TLSVerifyFull also checks that the certificate names the host.
 	TLSVerifyFull TLSMode = "VerifyFull"
 )
 

@@ -10,9 +10,11 @@ import (
 // +kubebuilder:validation:Enum=Required;Disabled
 type VolumeSnapshotMode string
 
-// Modes of VolumeSnapshots: a backup whose snapshots are Required and cannot be had is not Ready.
+// Modes of VolumeSnapshots.
 const (
+	// VolumeSnapshotRequired takes snapshots; a backup whose snapshots cannot be had is not Ready.
 	VolumeSnapshotRequired VolumeSnapshotMode = "Required"
+	// VolumeSnapshotDisabled takes none.
 	VolumeSnapshotDisabled VolumeSnapshotMode = "Disabled"
 )
 
@@ -56,9 +58,11 @@ type VolumeSnapshotSpec struct {
 // +kubebuilder:validation:Enum=Retain;Delete
 type DeletionPolicy string
 
-// Deletion policies: Retain leaves the artifact, its manifest and the VolumeSnapshots, Delete removes them.
+// Deletion policies.
 const (
+	// DeletionRetain leaves the artifact, its manifest and the VolumeSnapshots where they are.
 	DeletionRetain DeletionPolicy = "Retain"
+	// DeletionDelete removes them.
 	DeletionDelete DeletionPolicy = "Delete"
 )
 

@@ -65,9 +65,11 @@ type BackupRef struct {
 // +kubebuilder:validation:Enum=Required;Disabled
 type SafetyBackupMode string
 
-// Modes of the safety backup: a restore whose safety backup is Required and fails does not touch the target.
+// Modes of the safety backup.
 const (
+	// SafetyBackupRequired takes it; a restore whose safety backup fails does not touch the target.
 	SafetyBackupRequired SafetyBackupMode = "Required"
+	// SafetyBackupDisabled takes none: what the restore replaces is gone.
 	SafetyBackupDisabled SafetyBackupMode = "Disabled"
 )
 
@@ -96,8 +98,10 @@ type RestoreItem string
 
 // What becomes of an item of a dump.
 const (
+	// ItemRestore restores it as the dump has it.
 	ItemRestore RestoreItem = "Restore"
-	ItemOmit    RestoreItem = "Omit"
+	// ItemOmit leaves it out.
+	ItemOmit RestoreItem = "Omit"
 )
 
 // RestoreOptions say what of a dump is restored.

@@ -14,10 +14,11 @@ type StorageSpec struct {
 // +kubebuilder:validation:Enum=AWS;S3Compatible
 type S3Provider string
 
-// S3 providers: AWS uses the AWS SDK for Go (with its credential chain: IRSA, pod identity, …), S3Compatible uses the
-// MinIO client, which suits MinIO, Ceph and other stores at an endpoint of their own.
+// S3 providers.
 const (
-	S3ProviderAWS          S3Provider = "AWS"
+	// S3ProviderAWS is the AWS SDK for Go, with its credential chain: IRSA, pod identity and so on.
+	S3ProviderAWS S3Provider = "AWS"
+	// S3ProviderS3Compatible is the MinIO client, for MinIO, Ceph and other stores at an endpoint of their own.
 	S3ProviderS3Compatible S3Provider = "S3Compatible"
 )
 
@@ -26,11 +27,12 @@ const (
 // +kubebuilder:validation:Enum=WhenSupported;WhenRequired
 type ChecksumPolicy string
 
-// Checksum policies, in the AWS SDK's own words: WhenSupported sends a SHA-256 with each part, which stores other than
-// AWS may refuse; WhenRequired sends none, and the artifact is read back instead.
+// Checksum policies, in the AWS SDK's own words.
 const (
+	// ChecksumsWhenSupported sends a SHA-256 with each part, which stores other than AWS may refuse.
 	ChecksumsWhenSupported ChecksumPolicy = "WhenSupported"
-	ChecksumsWhenRequired  ChecksumPolicy = "WhenRequired"
+	// ChecksumsWhenRequired sends none, and the artifact is read back instead.
+	ChecksumsWhenRequired ChecksumPolicy = "WhenRequired"
 )
 
 // S3Access says how a store is reached, apart from the bucket and the prefix.
@@ -116,8 +118,11 @@ type CompressionAlgorithm string
 
 // Compression algorithms.
 const (
+	// CompressionZstd is fast and small, and works on several cores.
 	CompressionZstd CompressionAlgorithm = "Zstd"
+	// CompressionGzip is what every system can read.
 	CompressionGzip CompressionAlgorithm = "Gzip"
+	// CompressionNone leaves the dump as it is.
 	CompressionNone CompressionAlgorithm = "None"
 )
 

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# generate.sh: writes what follows from the Go types and their markers: deep copies, CRDs, the operator's ClusterRole
+# and the API reference.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+cd "$REPO_DIR"
+tools="$(hack/tools.sh controller-gen crd-ref-docs)"
+"$tools/controller-gen" object paths=./api/...
+"$tools/controller-gen" crd paths=./api/... output:crd:dir=config/crd/bases
+"$tools/controller-gen" rbac:roleName=holdfast-manager paths=./controllers/... output:rbac:dir=config/rbac
+"$tools/crd-ref-docs" --source-path=api --config=hack/api-docs/config.yaml --templates-dir=hack/api-docs/templates \
+	--renderer=markdown --output-path=docs/api.md --log-level=ERROR

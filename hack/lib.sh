@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# What the scripts of this folder share: where things are kept, and how steps and failures are shown.
+# shellcheck disable=SC2034 # read by the scripts that source this
+
+REPO_DIR="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)"
+export HOLDFAST_CACHE="${HOLDFAST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/holdfast}"
+IMAGE="${IMAGE:-holdfast:dev}"
+
+# Every Go module of the repository.
+MODULES=(. hack/tools e2e/cluster e2e/csi)
+
+say() { printf '==> %s\n' "$*" >&2; }
+
+die() {
+	printf 'error: %s\n' "$*" >&2
+	exit 1
+}
+
+# step TITLE COMMAND…: names a step before it runs and says afterwards how long it took.
+step() {
+	local title="$1" began status=0
+	shift
+	began=$(date +%s)
+	say "$title …"
+	"$@" || status=$?
+	[ "$status" -eq 0 ] || die "$title: failed with exit code $status after $(($(date +%s) - began)) s"
+	say "$title: done in $(($(date +%s) - began)) s"
+}
+
+# cluster_binaries prints the folder with kube-apiserver, etcd, kubectl, minio and mc, which it builds when needed.
+cluster_binaries() { "$REPO_DIR/e2e/cluster/binaries.sh" kube-apiserver etcd kubectl minio mc | tail -n 1; }
+
+docker_answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
+
+is_debian_root() {
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && grep -qsE '^ID(_LIKE)?=.*(debian|ubuntu)' /etc/os-release
+}
