@@ -29,6 +29,21 @@ func (r *restore) createRoles(ctx context.Context) error {
 	for _, role := range there {
 		before[role] = true
 	}
+	// in one transaction: a role that exists without its attributes would be taken for one that was there before
+	if err := execute(ctx, r.admin, "BEGIN"); err != nil {
+		return r.queryError(err)
+	}
+	if err := r.runRoles(ctx, before); err != nil {
+		_ = execute(context.WithoutCancel(ctx), r.admin, "ROLLBACK")
+		return err
+	}
+	if err := execute(ctx, r.admin, "COMMIT"); err != nil {
+		return r.queryError(err)
+	}
+	return nil
+}
+
+func (r *restore) runRoles(ctx context.Context, before map[string]bool) error {
 	scanner := pgsql.NewScanner(bytes.NewReader(r.roles))
 	for {
 		statement, err := scanner.Next()
@@ -84,8 +99,13 @@ func (r *restore) createRole(ctx context.Context, statement, role string, before
 
 // tryRole runs a statement without which a restore is still good, and notes when it fails.
 func (r *restore) tryRole(ctx context.Context, statement, what string) {
+	if err := execute(ctx, r.admin, "SAVEPOINT role"); err != nil {
+		r.note("%s could not be restored: %v", what, err)
+		return
+	}
 	if err := execute(ctx, r.admin, statement); err != nil {
 		r.note("%s could not be restored: %v", what, err)
+		_ = execute(ctx, r.admin, "ROLLBACK TO role") // where this fails, so does COMMIT
 	}
 }
 
