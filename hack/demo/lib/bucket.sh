@@ -25,7 +25,8 @@ make_bucket() {
 fresh_bucket() {
 	connect_store
 	mc_ mb --ignore-existing "demo/$BUCKET"
-	mc_ rm --recursive --force "demo/$BUCKET/$PREFIX/$NAMESPACE/" || true
+	# The safety backup lies beside the source, below source.s3.prefix, which the sample leaves out.
+	mc_ rm --recursive --force "demo/$BUCKET/$PREFIX/$NAMESPACE/" "demo/$BUCKET/$NAMESPACE/" || true
 	random_word 20 >"$WORK/accessKeyID"
 	random_word 40 >"$WORK/secretAccessKey"
 	mc_ admin policy create demo "$NAMESPACE" "$DEMO_DIR/manifests/bucket-policy.json"
