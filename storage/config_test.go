@@ -106,14 +106,18 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 	}
 }
 
-func TestAWSWithoutAnyCredentials(t *testing.T) {
+func TestNoCredentialsAnywhere(t *testing.T) {
 	for name, value := range map[string]string{"AWS_EC2_METADATA_DISABLED": "true", "AWS_ACCESS_KEY_ID": "",
-		"AWS_SECRET_ACCESS_KEY": "", "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"} {
+		"AWS_SECRET_ACCESS_KEY": "", "AWS_CONFIG_FILE": "/nowhere", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1/nobody-listens"} {
 		t.Setenv(name, value)
 	}
-	_, err := New(t.Context(), Config{Provider: ProviderAWS, Bucket: "backups", Region: "eu-west-3"})
-	if !errors.Is(err, ErrCredentialsMissing) || !strings.Contains(err.Error(), "credentialsSecretRef") {
-		t.Errorf("got %v", err)
+	for _, provider := range []Provider{ProviderAWS, ProviderS3Compatible} {
+		_, err := New(t.Context(), Config{Provider: provider, Bucket: "backups", Region: "eu-west-3", Endpoint: "https://minio:9000"})
+		assertKind(t, err, ErrCredentialsMissing)
+		if !strings.Contains(err.Error(), "credentialsSecretRef") {
+			t.Errorf("%s: %v", provider, err)
+		}
 	}
 }
 

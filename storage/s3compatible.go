@@ -51,12 +51,13 @@ func (s *store) useMinIO(c Config, keys accessKeys, transport http.RoundTripper)
 	return nil
 }
 
+// minioCredentials looks for a cloud identity with a client of its own: the store's CA is not that of the cloud.
 func minioCredentials(keys accessKeys) *credentials.Credentials {
 	if keys.id != "" {
 		return credentials.NewStaticV4(keys.id, keys.secret, keys.token)
 	}
 	return credentials.NewChainCredentials([]credentials.Provider{
-		&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.IAM{},
+		&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.IAM{Client: &http.Client{Timeout: dialTimeout}},
 	})
 }
 

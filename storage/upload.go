@@ -38,7 +38,10 @@ func (s *store) Put(ctx context.Context, key string, source io.ReaderAt, size in
 	}
 	return s.putParts(ctx, what, func(u *upload) error {
 		u.group.SetLimit(partsInFlight)
-		for offset := int64(0); offset < size && u.ctx.Err() == nil; offset += partSize {
+		for offset := int64(0); offset < size; offset += partSize {
+			if err := u.ctx.Err(); err != nil {
+				return err
+			}
 			u.send(body{source: watched, offset: offset, size: min(partSize, size-offset)}, func() {})
 		}
 		return nil
@@ -162,18 +165,14 @@ func (s *store) sweep(ctx context.Context, key, keep string) {
 	}
 }
 
-// run feeds the upload and waits for its parts. A failed part explains a failure to feed more of them, not the
-// other way round.
+// run feeds the upload and waits for its parts. A failed part explains why no more of them were fed, not the other
+// way round.
 func (u *upload) run(feed func(*upload) error) error {
 	feedErr := feed(u)
-	err := u.group.Wait()
-	if err == nil {
-		err = feedErr
+	if err := u.group.Wait(); err != nil {
+		return err
 	}
-	if err == nil && u.ctx.Err() != nil && len(u.parts) < u.number {
-		err = u.ctx.Err()
-	}
-	return err
+	return feedErr
 }
 
 // send uploads the next part in the background and calls done when it has ended. It waits while too many parts are in

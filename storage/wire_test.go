@@ -152,6 +152,24 @@ func TestWebServerIsNoStoreWithoutTheObject(t *testing.T) {
 	}
 }
 
+func TestHTTPSToAStoreWithoutTLS(t *testing.T) {
+	for _, provider := range []Provider{ProviderAWS, ProviderS3Compatible} {
+		config := Config{Provider: provider, Bucket: "backups", Region: "us-east-1",
+			CredentialsDir: credentialsOf(t, map[string]string{AccessKeyIDFile: "id", SecretAccessKeyFile: "secret"})}
+		serve(t, http.NotFoundHandler(), false, &config)
+		config.Endpoint = strings.Replace(config.Endpoint, "http:", "https:", 1)
+		s, err := New(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Stat(t.Context(), "k")
+		assertKind(t, err, ErrCertificate)
+		if !strings.Contains(err.Error(), "write http://") {
+			t.Errorf("%s: %v", provider, err)
+		}
+	}
+}
+
 func TestConnectionOnWhichNothingMoves(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
