@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# test.sh: runs every test that needs no cluster, after it has set up what they need: PostgreSQL and btrfs programs from
+# Debian, PostgreSQL servers of other versions, and kube-apiserver, etcd and MinIO built from Go modules. As root on
+# Debian or Ubuntu it installs packages; elsewhere it runs itself in a container.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+. "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+TEST_IMAGE="${TEST_IMAGE:-golang:1.26-bookworm}"
+
+# missing_packages prints the Debian packages whose programs are not there.
+missing_packages() {
+	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql postgresql-client
+	command -v mkfs.btrfs >/dev/null || echo btrfs-progs
+	command -v npm >/dev/null || echo npm
+	command -v node >/dev/null || echo nodejs
+}
+
+# install_packages installs what is missing. Debian starts a database cluster of its own with the server unless it is
+# told not to; the tests start theirs.
+install_packages() {
+	local conf=/etc/postgresql-common/createcluster.conf
+	if [ ! -e "$conf" ]; then
+		mkdir -p "${conf%/*}"
+		echo 'create_main_cluster = false' >"$conf"
+	fi
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -q >&2
+	apt-get install -q -y --no-install-recommends -o Dpkg::Options::=--force-confold "$@" >&2
+}
+
+# run_in_container runs this script as root on Debian, with the source and a volume for what it downloads and builds.
+# The tests of the CSI driver mount loop devices, hence privileged.
+run_in_container() {
+	say "this is no Debian or Ubuntu with root and these packages missing: $* - so the tests run in $TEST_IMAGE"
+	exec docker run --rm --privileged --volume "$REPO_DIR:/src" --workdir /src --volume holdfast-test-cache:/cache \
+		--env HOLDFAST_CACHE=/cache/holdfast --env GOCACHE=/cache/go-build --env GOMODCACHE=/cache/go-mod \
+		--env GOFLAGS=-buildvcs=false "$TEST_IMAGE" hack/test.sh
+}
+
+run_tests() {
+	local status=0
+	go test -timeout 30m ./... || status=$?
+	(cd e2e/csi && go test -timeout 15m ./...) || status=$?
+	return "$status"
+}
+
+cd "$REPO_DIR"
+mkdir -p "$HOLDFAST_CACHE"
+read -r -a packages <<<"$(missing_packages | xargs)"
+if [ "${#packages[@]}" -gt 0 ]; then
+	if is_debian_root; then
+		step "install Debian packages: ${packages[*]}" install_packages "${packages[@]}"
+	elif docker_answers; then
+		run_in_container "${packages[@]}"
+	else
+		die "the tests need ${packages[*]}: install them, or run as root on Debian or Ubuntu, or start Docker"
+	fi
+fi
+step "PostgreSQL servers of other versions" testutil/pgtest/install.sh
+HOLDFAST_BIN="$(cluster_binaries)"
+export HOLDFAST_BIN KUBEBUILDER_ASSETS="$HOLDFAST_BIN"
+step "go test" run_tests
