@@ -47,6 +47,9 @@ func (w *restoreWork) findSource(ctx context.Context) error {
 	if w.image, err = imageFor(w.restore.Spec.Database, w.Images); err != nil {
 		return err
 	}
+	if flow.IsTrue(w.restore, v1alpha1.ConditionVerified) {
+		return nil // the artifact is here: what becomes of its backup's object matters no more
+	}
 	if name := w.restore.Spec.Source.BackupRef.Name; name != "" {
 		err = w.findBackup(ctx, name)
 	} else {
@@ -159,7 +162,7 @@ func (w *restoreWork) judgeSafetyBackup(backup *v1alpha1.DatabaseBackup) error {
 	switch {
 	case flow.IsTrue(backup, v1alpha1.ConditionStalled):
 		return flow.Stalled(v1alpha1.ReasonSafetyBackupNotTaken, "the safety backup %s failed (%s), so nothing was touched: %s",
-			backup.Name, flow.ReasonOf(backup, v1alpha1.ConditionStalled), messageOf(backup, v1alpha1.ConditionStalled))
+			backup.Name, flow.ReasonOf(backup, v1alpha1.ConditionStalled), inRestoreTerms(messageOf(backup, v1alpha1.ConditionStalled)))
 	case !flow.IsTrue(backup, v1alpha1.ConditionReady):
 		return flow.Waiting(poll, "safety backup %s: %s", backup.Name, messageOf(backup, v1alpha1.ConditionReady))
 	}
@@ -167,6 +170,11 @@ func (w *restoreWork) judgeSafetyBackup(backup *v1alpha1.DatabaseBackup) error {
 	flow.MarkTrue(w.restore, v1alpha1.ConditionSafetyBackupTaken, v1alpha1.ReasonSucceeded,
 		"what the restore replaces can be had back from "+backup.Status.URL)
 	return nil
+}
+
+// inRestoreTerms lets a backup's advice name the field that a restore has for it.
+func inRestoreTerms(message string) string {
+	return strings.ReplaceAll(message, "spec.volumeSnapshot", "spec.safetyBackup.volumeSnapshot")
 }
 
 func messageOf(subject flow.Subject, conditionType string) string {
