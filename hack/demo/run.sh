@@ -36,7 +36,7 @@ command -v go >/dev/null || missing "Go 1.26 or newer on PATH: https://go.dev/dl
 	NAMESPACE=shop
 	BUCKET=backups
 	PREFIX=prod
-	IMAGE=holdfast:dev
+	export IMAGE=holdfast:dev # of hack/build.sh too
 	SAMPLES="$REPO_DIR/config/samples"
 }
 WORK="$(umask 077 && mktemp -d)"

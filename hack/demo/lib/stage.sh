@@ -29,9 +29,9 @@ steps_only() {
 }
 
 install_operator() {
-	doing "build the operator's image $IMAGE" make -C "$REPO_DIR" --no-print-directory build
+	doing "build the operator's image $IMAGE" "$REPO_DIR/hack/build.sh"
 	doing "give it to the cluster" "$CLUSTER_DIR/load.sh" "$IMAGE"
-	doing "install the operator (config/default)" kube apply --server-side --force-conflicts -k "$REPO_DIR/config/default"
+	doing "install the operator (config/default)" kube apply --server-side --force-conflicts -k "$DEMO_DIR/operator"
 	doing "the operator is ready" operator_is_current
 }
 
