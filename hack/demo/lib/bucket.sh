@@ -27,7 +27,7 @@ fresh_bucket() {
 	mc_ mb --ignore-existing "demo/$BUCKET"
 	# The safety backup lies beside the source, below source.s3.prefix, which the sample leaves out.
 	mc_ rm --recursive --force "demo/$BUCKET/$PREFIX/$NAMESPACE/" "demo/$BUCKET/$NAMESPACE/" || true
-	random_word 20 >"$WORK/accessKeyID"
+	printf "%s-backups" "$NAMESPACE" >"$WORK/accessKeyID"
 	random_word 40 >"$WORK/secretAccessKey"
 	mc_ admin policy create demo "$NAMESPACE" "$DEMO_DIR/manifests/bucket-policy.json"
 	mc_ admin user add demo "$(cat "$WORK/accessKeyID")" "$(cat "$WORK/secretAccessKey")"
