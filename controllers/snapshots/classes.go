@@ -100,7 +100,7 @@ func (c Cluster) SnapshotClass(ctx context.Context, name, driver string) (string
 	if err := c.Live.List(ctx, &list); err != nil {
 		return "", listError(err)
 	}
-	classes := slices.DeleteFunc(list.Items, func(class snapshotv1.VolumeSnapshotClass) bool {
+	classes := slices.DeleteFunc(slices.Clone(list.Items), func(class snapshotv1.VolumeSnapshotClass) bool {
 		return class.Driver != driver
 	})
 	if name != "" {
