@@ -83,6 +83,9 @@ func (r Runner) ensure(ctx context.Context, b Blueprint) (*batchv1.Job, error) {
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading Job %s: %w", key, err)
 	}
+	if b.Deadline <= 0 {
+		return nil, flow.Waiting(poll, "no time is left to run Job %s", key.Name)
+	}
 	wanted, err := Build(b)
 	if err != nil {
 		return nil, err
@@ -121,9 +124,15 @@ func CheckOwner(child, owner client.Object) error {
 		"rename or delete it, then create a new object", child, child.GetNamespace(), child.GetName())
 }
 
+// pods of a Job, as the cache has them. Of a finished Job they are read live: the caches of Jobs and of pods lag on
+// their own, and a result that is not seen would have the work done twice.
 func (r Runner) pods(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
+	var reader client.Reader = r.Client
+	if Finished(job) {
+		reader = r.Live
+	}
 	var pods corev1.PodList
-	err := r.Client.List(ctx, &pods, client.InNamespace(job.Namespace),
+	err := reader.List(ctx, &pods, client.InNamespace(job.Namespace),
 		client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of Job %s: %w", job.Name, err)
@@ -138,14 +147,28 @@ func (r Runner) whyNoPod(ctx context.Context, job *batchv1.Job) string {
 	if err := r.Live.List(ctx, &list, client.InNamespace(job.Namespace), client.Limit(500)); err != nil {
 		return ""
 	}
-	for i := len(list.Items) - 1; i >= 0; i-- {
-		event := list.Items[i]
+	var last corev1.Event
+	for _, event := range list.Items {
 		ours := strings.HasPrefix(event.InvolvedObject.Name, job.Name)
-		if ours && event.Type == corev1.EventTypeWarning {
-			return ". The cluster says: " + event.Message
+		if ours && event.Type == corev1.EventTypeWarning && !happened(event).Before(happened(last)) {
+			last = event
 		}
 	}
-	return ""
+	if last.Message == "" {
+		return ""
+	}
+	return ". The cluster says: " + last.Message
+}
+
+// happened is when an event was last seen: its sender sets one of several fields.
+func happened(event corev1.Event) time.Time {
+	if event.Series != nil {
+		return event.Series.LastObservedTime.Time
+	}
+	if !event.LastTimestamp.IsZero() {
+		return event.LastTimestamp.Time
+	}
+	return event.EventTime.Time
 }
 
 // Delete deletes a Job and, before it is gone, its pods: their agents get to clean up.

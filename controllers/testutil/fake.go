@@ -2,6 +2,7 @@ package testutil
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -74,12 +75,15 @@ func prepare(clock *Clock, object client.Object) {
 
 func holdForeground(ctx context.Context, c client.Client, object client.Object, opts []client.DeleteOption) error {
 	options := (&client.DeleteOptions{}).ApplyOptions(opts)
-	if options.PropagationPolicy == nil || *options.PropagationPolicy != metav1.DeletePropagationForeground {
-		return nil
-	}
 	fresh := object.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(object), fresh); err != nil {
 		return err
+	}
+	if wanted := options.Preconditions; wanted != nil && wanted.UID != nil && *wanted.UID != fresh.GetUID() {
+		return apierrors.NewConflict(schema.GroupResource{}, object.GetName(), errors.New("the UID in the precondition differs"))
+	}
+	if options.PropagationPolicy == nil || *options.PropagationPolicy != metav1.DeletePropagationForeground {
+		return nil
 	}
 	if slices.Contains(fresh.GetFinalizers(), metav1.FinalizerDeleteDependents) {
 		return nil
