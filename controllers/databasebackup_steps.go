@@ -213,6 +213,9 @@ func (w *backupWork) upload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if want := storage.URL(bucket.Bucket, blueprint.Task.Key); result.URL != want {
+		return flow.Stalled(v1alpha1.ReasonJobFailed, "the upload Job reported success, but for %q and not for %s", result.URL, want)
+	}
 	w.backup.Status.URL = result.URL
 	flow.MarkTrue(w.backup, v1alpha1.ConditionUploaded, v1alpha1.ReasonSucceeded, "the store holds the artifact and its manifest")
 	return nil

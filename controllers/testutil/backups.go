@@ -16,8 +16,8 @@ import (
 // Namespace of every fixture that is not told another one.
 const Namespace = "shop"
 
-// Start is when the time of tests on a fake client begins.
-var Start = time.Date(2026, time.November, 30, 21, 15, 0, 0, time.UTC)
+// Start is when the time of tests on a fake client begins: now, because the fake client itself stamps deletions.
+var Start = time.Now().UTC().Truncate(time.Second)
 
 // LongName returns a legal object name of 253 characters, with a dot where a cut of it would end.
 func LongName() string {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,7 +45,9 @@ func NewFake(t testing.TB, clock *Clock, objects ...client.Object) client.WithWa
 		prepare(clock, object)
 		prepared = append(prepared, object)
 	}
-	base := fake.NewClientBuilder().WithScheme(Scheme(t)).WithObjects(prepared...).
+	// Nothing is applied here, so the type converter of the built-in kinds, which takes long to make, is left out.
+	base := fake.NewClientBuilder().WithScheme(Scheme(t)).WithTypeConverters(managedfields.NewDeducedTypeConverter()).
+		WithObjects(prepared...).
 		WithStatusSubresource(&v1alpha1.DatabaseBackup{}, &v1alpha1.DatabaseRestore{}, &snapshotv1.VolumeSnapshot{}, &snapshotv1.VolumeSnapshotContent{}).
 		Build()
 	return interceptor.NewClient(base, interceptor.Funcs{
