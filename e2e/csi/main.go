@@ -34,16 +34,20 @@ type options struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	opts, err := parse(os.Args[1:])
-	if err == nil {
-		err = run(ctx, opts)
-	}
-	if err != nil {
+	if err := parseAndRun(os.Args[1:]); err != nil {
 		slog.Error("The CSI driver ends", "error", err)
 		os.Exit(1)
 	}
+}
+
+func parseAndRun(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	opts, err := parse(args)
+	if err != nil {
+		return err
+	}
+	return run(ctx, opts)
 }
 
 func parse(args []string) (options, error) {
@@ -151,7 +155,9 @@ func healthHandler(ready func() bool) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready() {
 			http.Error(w, "not registered with the kubelet yet", http.StatusServiceUnavailable)
+			return
 		}
+		w.WriteHeader(http.StatusOK)
 	})
 	return mux
 }

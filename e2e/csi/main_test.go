@@ -51,7 +51,7 @@ func TestTheKubeletRefusesTheDriver(t *testing.T) {
 func TestHealth(t *testing.T) {
 	for ready, want := range map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable} {
 		answer := httptest.NewRecorder()
-		healthHandler(func() bool { return ready }).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+		healthHandler(func() bool { return ready }).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/healthz", http.NoBody))
 		if answer.Code != want {
 			t.Errorf("ready %t: status %d; want %d", ready, answer.Code, want)
 		}

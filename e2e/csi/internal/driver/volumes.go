@@ -90,12 +90,15 @@ func (d *Driver) ValidateVolumeCapabilities(_ context.Context, req *csi.Validate
 	if _, _, err := d.pool.Volume(req.GetVolumeId()); err != nil {
 		return nil, coded(err)
 	}
+	resp := &csi.ValidateVolumeCapabilitiesResponse{}
 	if err := validateCapabilities(req.GetVolumeCapabilities()); err != nil {
-		return &csi.ValidateVolumeCapabilitiesResponse{Message: err.Error()}, nil
+		resp.Message = err.Error()
+	} else {
+		resp.Confirmed = &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
+			VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters(),
+		}
 	}
-	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters(),
-	}}, nil
+	return resp, nil
 }
 
 // GetCapacity implements csi.ControllerServer.
