@@ -115,6 +115,9 @@ func (s *Server) initialise() error {
 	if err := s.chooseUser(); err != nil {
 		return err
 	}
+	if err := s.bringPrograms(); err != nil {
+		return err
+	}
 	secret := filepath.Join(s.dir, "password")
 	if err := os.WriteFile(secret, []byte(Password), 0o644); err != nil {
 		return err
