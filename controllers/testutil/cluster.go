@@ -29,6 +29,9 @@ type Cluster struct {
 	Snapshot SnapshotFate
 }
 
+// ours selects what Holdfast made: the cluster lets everything else rest.
+var ours = client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+
 // Step lets every part act once on what a namespace holds.
 func (c *Cluster) Step(ctx context.Context, namespace string) error {
 	for _, act := range []func(context.Context, string) error{
@@ -57,7 +60,7 @@ func TaskOf(job *batchv1.Job) (contract.Task, error) {
 
 func (c *Cluster) runJobs(ctx context.Context, namespace string) error {
 	var list batchv1.JobList
-	if err := c.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := c.Client.List(ctx, &list, client.InNamespace(namespace), ours); err != nil {
 		return err
 	}
 	for i := range list.Items {
@@ -155,7 +158,6 @@ func (c *Cluster) EndJob(ctx context.Context, job *batchv1.Job, kind batchv1.Job
 // bindClaims binds the staging claims to volumes, as their first pod makes the provisioner do.
 func (c *Cluster) bindClaims(ctx context.Context, namespace string) error {
 	var list corev1.PersistentVolumeClaimList
-	ours := client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
 	if err := c.Client.List(ctx, &list, client.InNamespace(namespace), ours); err != nil {
 		return err
 	}

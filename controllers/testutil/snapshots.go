@@ -33,7 +33,7 @@ func (c *Cluster) takeSnapshots(ctx context.Context, namespace string) error {
 	if c.Snapshot == SnapshotPending {
 		return nil
 	}
-	if err := c.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	if err := c.Client.List(ctx, &list, client.InNamespace(namespace), ours); err != nil {
 		return fmt.Errorf("playing the snapshot controller: %w", err)
 	}
 	for i := range list.Items {
