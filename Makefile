@@ -43,7 +43,7 @@ generate: ## Write deep copies, CRDs, RBAC and the API reference from the Go typ
 
 .PHONY: fmt
 fmt: ## Format all Go code.
-	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
+	gofmt -w .
 
 .PHONY: tidy
 tidy: ## Tidy go.mod of each module.

@@ -16,13 +16,20 @@ die() {
 	exit 1
 }
 
-# step TITLE COMMAND…: names a step before it runs and says afterwards how long it took.
+# step TITLE COMMAND…: names a step before it runs and says afterwards how long it took. The command runs in a shell of
+# its own with errexit on: called from a condition, bash would let a function go on after a line that failed.
 step() {
-	local title="$1" began status=0
+	local title="$1" began status
 	shift
 	began=$(date +%s)
 	say "$title …"
-	"$@" || status=$?
+	set +e
+	(
+		set -e
+		"$@"
+	)
+	status=$?
+	set -e
 	[ "$status" -eq 0 ] || die "$title: failed with exit code $status after $(($(date +%s) - began)) s"
 	say "$title: done in $(($(date +%s) - began)) s"
 }

@@ -15,10 +15,9 @@ check_generated() {
 	diff <(echo "$before") <(echo "$after") >&2 || die "generated files were not up to date, and now are: commit them"
 }
 
-# Files that git does not know yet are checked too, ignored ones are not.
 check_format() {
 	local files
-	files="$(git ls-files -co --exclude-standard -z '*.go' | xargs -0 sh -c 'for f; do [ ! -e "$f" ] || echo "$f"; done' sh | xargs gofmt -l)"
+	files="$(gofmt -l .)"
 	[ -z "$files" ] || die "not formatted (make fmt does it):"$'\n'"$files"
 }
 
