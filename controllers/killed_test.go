@@ -1,0 +1,135 @@
+package controllers_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/contract"
+	"github.com/holdfast-dev/holdfast/controllers/flow"
+	"github.com/holdfast-dev/holdfast/controllers/testutil"
+)
+
+const fixedUID = "3f2a91c0-1111-4222-8333-444455556666"
+
+// killedEverywhere runs a story once for each write that a manager does in it, and twice: killed just before the API
+// server carries the write out, and just after. The story runs to its end and returns what it came to, which must be
+// the same as when nobody is killed.
+func killedEverywhere(t *testing.T, objects []client.Object, story func(*world) any) {
+	t.Helper()
+	undisturbed := newWorld(t, objects...)
+	want := story(undisturbed)
+	if len(undisturbed.writes) < 5 {
+		t.Fatalf("the story has the writes %v alone", undisturbed.writes)
+	}
+	for number, what := range undisturbed.writes {
+		for _, landed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%02d %s, landed %t", number+1, what, landed), func(t *testing.T) {
+				w := newWorld(parallel(t), objects...)
+				w.killAt, w.landed = number+1, landed
+				if got := story(w); !reflect.DeepEqual(got, want) {
+					t.Errorf("it came to\n%+v, and undisturbed to\n%+v", got, want)
+				}
+				for what, times := range w.created {
+					if times != 1 {
+						t.Errorf("%s was made %d times", what, times)
+					}
+				}
+			})
+		}
+	}
+}
+
+// end is what a backup came to, without its times.
+type end struct {
+	Conditions []string
+	Status     v1alpha1.DatabaseBackupStatus
+	Left       []string
+}
+
+func (w *world) endOf(name string) end {
+	w.t.Helper()
+	w.quiet()
+	backup := w.backup(name)
+	e := end{Conditions: conditions(backup), Status: *backup.Status.DeepCopy(), Left: w.left()}
+	e.Status.Conditions, e.Status.StartTime, e.Status.CompletionTime = nil, nil, nil
+	for i := range e.Status.VolumeSnapshots {
+		e.Status.VolumeSnapshots[i].CreationTime = nil
+		e.Status.VolumeSnapshots[i].RestoreSize = nil
+	}
+	if e.Status.Artifact != nil {
+		e.Status.Artifact.Key, e.Status.URL = "", "" // they hold the time of the object's creation
+	}
+	return e
+}
+
+func conditions(subject flow.Subject) []string {
+	var list []string
+	for _, condition := range *subject.Progress().Conditions {
+		list = append(list, fmt.Sprintf("%s=%s %s", condition.Type, condition.Status, condition.Reason))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestBackupWhoseManagerIsKilledAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	backup := testutil.Backup("orders").UID(fixedUID).Claims(dataClaim).Build()
+	killedEverywhere(t, []client.Object{backup}, func(w *world) any {
+		w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
+		w.expect(w.backup("orders"), v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
+		return w.endOf("orders")
+	})
+}
+
+func TestBackupThatFailsWhoseManagerIsKilledAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	backup := testutil.Backup("orders").UID(fixedUID).Claims(dataClaim).Build()
+	killedEverywhere(t, []client.Object{backup}, func(w *world) any {
+		w.cluster.Answer = fail(contract.VerbUpload, "StoreAccessDenied", "no")
+		w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
+		w.expectStalled(w.backup("orders"), v1alpha1.ReasonUploadFailed, "StoreAccessDenied")
+		return w.endOf("orders")
+	})
+}
+
+func TestBackupThatIsDeletedWhoseManagerIsKilledAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	backup := testutil.Backup("orders").UID(fixedUID).Claims(dataClaim).Policy(v1alpha1.DeletionDelete).Build()
+	killedEverywhere(t, []client.Object{backup}, func(w *world) any {
+		var deletes int
+		w.cluster.Answer = func(task contract.Task) *contract.Result {
+			if task.Verb == contract.VerbDelete {
+				deletes++
+			}
+			result := testutil.Result(task)
+			return &result
+		}
+		w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
+		w.remove(backup)
+		w.settle("it is gone", func() bool { return w.gone(backup) })
+		w.round()
+		w.round()
+		return []any{w.left(), deletes}
+	})
+}
+
+func TestRestoreWhoseManagerIsKilledAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	restore := testutil.Restore("again").UID(fixedUID).Build()
+	killedEverywhere(t, []client.Object{restore}, func(w *world) any {
+		w.settle("an end", func() bool { return flow.Ended(w.restore("again")) })
+		got := w.restore("again")
+		w.expect(got, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
+		if got.Status.URL == "" || got.Status.URL != w.backup(got.Status.SafetyBackupName).Status.URL {
+			w.t.Errorf("the safety URL is %q", got.Status.URL)
+		}
+		w.quiet()
+		return []any{conditions(got), got.Status.SafetyBackupName, got.Status.Source, len(w.left())}
+	})
+}
