@@ -12,9 +12,17 @@ cluster_inputs() {
 	sha_of "$REPO_DIR/kind-config.yaml" "$(image_id "$NODE_IMAGE")"
 }
 
-image_id() { docker image inspect --format '{{.Id}}' "$1" 2>/dev/null || echo none; }
+image_id() {
+	local id
+	id="$(docker image inspect --format '{{.Id}}' "$1" 2>/dev/null)" || id=none
+	echo "$id"
+}
 
-node_state() { docker inspect --format '{{.State.Status}}' "$NODE_NAME" 2>/dev/null || echo absent; }
+node_state() {
+	local state
+	state="$(docker container inspect --format '{{.State.Status}}' "$NODE_NAME" 2>/dev/null)" || state=absent
+	echo "$state"
+}
 
 ensure_cluster() {
 	if cluster_fits; then return; fi

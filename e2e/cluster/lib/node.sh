@@ -4,8 +4,12 @@
 NODE_IMAGE=holdfast.test/node:dev
 
 ensure_node_image() {
-	ensure_image "$NODE_IMAGE" "$(sha_of "$(bin_dir)" "$CLUSTER_DIR/node" "$(debian_image node)" "$(debian_image tools)")" \
-		build_node_image
+	ensure_image "$NODE_IMAGE" "$(node_hash)" build_node_image
+}
+
+# The folder's name is the hash of the programs in it.
+node_hash() {
+	sha_of "$(basename "$(bin_dir)")" "$CLUSTER_DIR/node" "$(debian_image node)" "$(debian_image tools)" "$CLUSTER_DIR/lib/node.sh"
 }
 
 build_node_image() {
@@ -41,6 +45,7 @@ copy_node_binaries() {
 		cp "$bin/$name" "$1/usr/local/bin/"
 	done
 	for name in bridge loopback host-local portmap; do cp "$bin/$name" "$1/opt/cni/bin/"; done
+	chmod 755 "$1"/usr/local/bin/* "$1"/kind/bin/*
 }
 
 # save_kubernetes_images ARCHIVE: the images that this kubeadm asks for, under the names it uses.
