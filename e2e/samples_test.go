@@ -20,8 +20,9 @@ const samplesDir = "../config/samples"
 
 var sampleURL = regexp.MustCompile(`s3://backups/\S+`)
 
-// TestSamples applies every sample with kubectl. Of each, only what is the user's own is replaced: the namespace, the
-// bucket and the URL of an artifact.
+// TestSamples applies every sample with kubectl. Of each, only what is the user's own is replaced: the namespace, the bucket,
+// the URL of an artifact and the
+// image, as the test cluster reaches no registry.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "samples")
@@ -63,7 +64,8 @@ func samples(t *testing.T, s *space, kind string) []sample {
 		t.Fatal(err)
 	}
 	fit := strings.NewReplacer("namespace: shop", "namespace: "+s.namespace, ".shop.svc", "."+s.namespace+".svc",
-		"bucket: backups", "bucket: "+s.bucket)
+		"bucket: backups", "bucket: "+s.bucket,
+		"engine: PostgreSQL", "engine: PostgreSQL\n    image: "+postgresImage)
 	var found []sample
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
