@@ -22,11 +22,11 @@ func (r *BackupReconciler) reconcileDelete(ctx context.Context, backup *v1alpha1
 		return nil
 	}
 	left, err := r.removeJobs(ctx, backup, func(stage contract.Verb, _ bool) bool { return stage != contract.VerbDelete })
-	if err != nil {
-		return err
+	if err == nil && left > 0 {
+		err = flow.Waiting(poll, "%d Jobs are ending", left)
 	}
-	if left > 0 && r.timeToDelete(backup) > 0 {
-		return flow.Waiting(poll, "%d Jobs are ending", left)
+	if err != nil && r.timeToDelete(backup) > 0 {
+		return err
 	}
 	if removesArtifact(backup) {
 		if err := r.removeArtifact(ctx, backup); err != nil {
@@ -34,14 +34,28 @@ func (r *BackupReconciler) reconcileDelete(ctx context.Context, backup *v1alpha1
 		}
 	}
 	if removesAll(backup) {
-		if err := r.Snapshots.Remove(ctx, backup); err != nil {
+		if err := r.removeSnapshots(ctx, backup); err != nil {
 			return err
 		}
 	}
-	if err := r.removeStaging(ctx, backup); err != nil {
+	// The staging claim has an owner reference: where it cannot be deleted now, the garbage collector does it later.
+	if err := r.removeStaging(ctx, backup); err != nil && r.timeToDelete(backup) > 0 {
 		return err
 	}
 	return r.letGo(ctx, backup)
+}
+
+// removeSnapshots returns nil when the snapshots are deleted, or when that cannot be done in time.
+func (r *BackupReconciler) removeSnapshots(ctx context.Context, backup *v1alpha1.DatabaseBackup) error {
+	err := r.Snapshots.Remove(ctx, backup)
+	if err == nil || r.timeToDelete(backup) > 0 {
+		return err
+	}
+	log.FromContext(ctx).Error(err, "left VolumeSnapshots behind")
+	r.Writer.Event(backup, corev1.EventTypeWarning, v1alpha1.ReasonArtifactLeftBehind, "Delete", fmt.Sprintf(
+		"VolumeSnapshots could not be removed within %s; remove those with the label %s=%s by hand: %v",
+		r.DeletionTimeout, v1alpha1.LabelOwnerUID, backup.UID, err))
+	return nil
 }
 
 // removesAll says whether nothing of a backup shall be left.

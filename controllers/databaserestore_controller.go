@@ -101,13 +101,14 @@ func (r *RestoreReconciler) reconcileDelete(ctx context.Context, restore *v1alph
 		return nil
 	}
 	left, err := r.removeJobs(ctx, restore, everyJob)
-	if err != nil {
-		return err
+	if err == nil && left > 0 {
+		err = flow.Waiting(poll, "%d Jobs are ending", left)
 	}
-	if left > 0 && r.timeToDelete(restore) > 0 {
-		return flow.Waiting(poll, "%d Jobs are ending", left)
+	if err == nil {
+		err = r.removeStaging(ctx, restore)
 	}
-	if err := r.removeStaging(ctx, restore); err != nil {
+	// What has an owner reference and could not be deleted in time is left to the garbage collector.
+	if err != nil && r.timeToDelete(restore) > 0 {
 		return err
 	}
 	return r.letGo(ctx, restore)

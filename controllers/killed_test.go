@@ -87,17 +87,6 @@ func TestBackupWhoseManagerIsKilledAtAnyWrite(t *testing.T) {
 	})
 }
 
-func TestBackupThatFailsWhoseManagerIsKilledAtAnyWrite(t *testing.T) {
-	t.Parallel()
-	backup := testutil.Backup("orders").UID(fixedUID).Claims(dataClaim).Build()
-	killedEverywhere(t, []client.Object{backup}, func(w *world) any {
-		w.cluster.Answer = fail(contract.VerbUpload, "StoreAccessDenied", "no")
-		w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
-		w.expectStalled(w.backup("orders"), v1alpha1.ReasonUploadFailed, "StoreAccessDenied")
-		return w.endOf("orders")
-	})
-}
-
 func TestBackupThatIsDeletedWhoseManagerIsKilledAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	backup := testutil.Backup("orders").UID(fixedUID).Claims(dataClaim).Policy(v1alpha1.DeletionDelete).Build()

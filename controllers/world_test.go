@@ -206,7 +206,7 @@ func (w *world) settle(what string, until func() bool) {
 // quiet lets what ended be tidied up, and checks that the manager then writes nothing any more.
 func (w *world) quiet() {
 	w.t.Helper()
-	for range 5 {
+	for range 3 {
 		w.round()
 	}
 	before := len(w.writes)
