@@ -5,11 +5,13 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/minio/minio-go/v7"
 
 	"github.com/holdfast-dev/holdfast/agent"
 	"github.com/holdfast-dev/holdfast/contract"
@@ -198,3 +200,7 @@ func (f *fixture) noLeftovers() {
 		f.t.Errorf("left behind: %s", left)
 	}
 }
+
+var removeOptions = minio.RemoveObjectOptions{}
+
+func itoa(n int) string { return strconv.Itoa(n) }

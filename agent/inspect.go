@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -67,6 +68,9 @@ func (w *work) inspectSource(ctx context.Context, store storage.Store, eng engin
 	if errors.Is(err, storage.ErrNotFound) {
 		return w.inspectForeign(ctx, store, eng, info)
 	}
+	if errors.Is(err, storage.ErrManifest) {
+		return nil, "", fmt.Errorf("%s cannot be restored from: %w", w.url(), err)
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -103,7 +107,11 @@ func (w *work) inspectForeign(ctx context.Context, store storage.Store, eng engi
 		return nil, "", err
 	}
 	source := &contract.Source{SizeBytes: info.SizeBytes, ETag: info.ETag, Foreign: true, Compression: compressionOf(head)}
-	plain := plainHead(head, source.Compression)
+	plain, err := plainHead(head, source.Compression)
+	if len(plain) == 0 && err != nil {
+		return nil, "", permanent(contract.ReasonArtifactCorrupt, "%s begins like %s but cannot be decompressed: %w; the database was not touched",
+			w.url(), source.Compression, err)
+	}
 	format, known := eng.Sniff(plain)
 	if !known {
 		return nil, "", permanent(contract.ReasonFormatNotRecognised, "%s has no manifest, and its first bytes are not those of a dump of %s: "+
@@ -118,13 +126,13 @@ func (w *work) inspectForeign(ctx context.Context, store storage.Store, eng engi
 	return source, contents.ToolVersion, nil
 }
 
-// plainHead decompresses as much of a head as is there.
-func plainHead(head []byte, compression string) []byte {
+// plainHead decompresses as much of a head as is there. A head is cut, so an error says something only when nothing
+// came of it.
+func plainHead(head []byte, compression string) ([]byte, error) {
 	decoder, err := decompressor(bytes.NewReader(head), compression)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer func() { _ = decoder.Close() }()
-	plain, _ := io.ReadAll(io.LimitReader(decoder, headBytes)) // the head is cut, so an error at its end says nothing
-	return plain
+	return io.ReadAll(io.LimitReader(decoder, headBytes))
 }

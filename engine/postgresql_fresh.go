@@ -34,7 +34,23 @@ func (r *restore) createFresh(ctx context.Context, item *restoreItem) error {
 	if err != nil {
 		return Transient(ReasonRestoreToolFailed, "database %s cannot be created on %s: %w", item.fresh, r.where(), err)
 	}
-	return nil
+	return r.giveOwner(ctx, item)
+}
+
+// giveOwner gives the fresh database its owner before it is loaded: the schema public belongs to whoever owns the
+// database, and others than superusers can make objects over to that owner only where that role may create them.
+func (r *restore) giveOwner(ctx context.Context, item *restoreItem) error {
+	owner := item.info.owner
+	if r.Options.OmitOwnership || owner == "" && !item.exists {
+		return nil
+	}
+	if owner == "" {
+		const query = `SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = $1`
+		if err := r.admin.QueryRow(ctx, query, item.target).Scan(&owner); err != nil {
+			return r.queryError(err)
+		}
+	}
+	return r.applyAll(ctx, item, []string{"ALTER DATABASE " + quote(item.fresh) + " OWNER TO " + quote(owner)})
 }
 
 // createStatement is the dump's own statement under another name, which pg_dump writes for the server's version.
@@ -123,8 +139,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// applyProperties gives the fresh database what belongs to the database itself: its owner, its settings and limits
-// and the grants on it. It comes last, because settings such as a read-only default would hinder the load.
+// applyProperties gives the fresh database what belongs to the database itself: its settings and limits and the grants
+// on it. It comes last, because settings such as a read-only default would hinder the load.
 func (r *restore) applyProperties(ctx context.Context, item *restoreItem) error {
 	info := item.info
 	if info.create == "" {
@@ -142,9 +158,6 @@ func (r *restore) applyProperties(ctx context.Context, item *restoreItem) error 
 	}
 	for i, statement := range statements {
 		statements[i] = pgsql.RenameDatabase(statement, info.name, item.fresh)
-	}
-	if info.owner != "" && !r.Options.OmitOwnership {
-		statements = append(statements, "ALTER DATABASE "+quote(item.fresh)+" OWNER TO "+quote(info.owner))
 	}
 	return r.applyAll(ctx, item, statements)
 }
@@ -167,8 +180,8 @@ func oneLine(statement string) string {
 	return strings.Join(strings.Fields(statement), " ")
 }
 
-// inheritProperties takes owner, connection limit, settings, grants and comment from the database that is replaced:
-// a dump without them, such as a script, is of its contents alone.
+// inheritProperties takes connection limit, settings, grants and comment from the database that is replaced: a dump
+// without them, such as a script, is of its contents alone.
 func (r *restore) inheritProperties(ctx context.Context, item *restoreItem) error {
 	statements := []string{}
 	const query = `SELECT format(line, quote_ident($2)) FROM (
@@ -188,9 +201,7 @@ func (r *restore) inheritProperties(ctx context.Context, item *restoreItem) erro
 		UNION ALL SELECT 4, format('GRANT %s ON DATABASE %%s TO %s%s', a.privilege_type,
 				CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE replace(quote_ident(pg_get_userbyid(a.grantee)), '%', '%%') END,
 				CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
-			FROM pg_database d CROSS JOIN LATERAL aclexplode(d.datacl) a WHERE d.datname = $1 AND a.grantee <> d.datdba
-		UNION ALL SELECT 5, format('ALTER DATABASE %%s OWNER TO %s', replace(quote_ident(pg_get_userbyid(datdba)), '%', '%%'))
-			FROM pg_database WHERE datname = $1) lines ORDER BY step`
+			FROM pg_database d CROSS JOIN LATERAL aclexplode(d.datacl) a WHERE d.datname = $1 AND a.grantee <> d.datdba) lines ORDER BY step`
 	rows, err := r.admin.Query(ctx, query, item.target, item.fresh)
 	if err != nil {
 		return r.queryError(err)

@@ -306,12 +306,44 @@ func (r *restore) loadArchive(ctx context.Context, item *restoreItem, archive io
 	if item.info.missingTablespace {
 		args = append(args, "--no-tablespaces")
 	}
-	err := r.runTool(ctx, "pg_restore", item.fresh, args, archive, nil)
+	version, err := r.needTool(ctx, "pg_restore", r.server)
+	if err != nil {
+		return err
+	}
+	if majorOf(version) > r.server.major {
+		err = r.loadAsScript(ctx, item, args, archive)
+	} else {
+		err = r.runTool(ctx, "pg_restore", item.fresh, args, archive, nil)
+	}
 	if failed, ok := errors.AsType[*ToolError](err); ok {
 		return r.restoreToolFailed(ctx, item, failed)
 	}
 	if errors.Is(err, exec.ErrNotFound) {
 		return Permanent(ReasonClientMissing, "image %s has no pg_restore: set spec.database.image to one that carries it", r.Image)
+	}
+	return err
+}
+
+// loadAsScript lets pg_restore write the archive as a script, which this program runs: a pg_restore that is newer than
+// the server sets parameters that the server does not know (transaction_timeout, from 17 on) and would stop at them.
+func (r *restore) loadAsScript(ctx context.Context, item *restoreItem, args []string, archive io.Reader) error {
+	script, out := io.Pipe()
+	written := make(chan error, 1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		err := r.Tools.Run(ctx, Command{Program: "pg_restore", Args: append(args, "--file=-"), Stdin: archive, Stdout: out})
+		out.CloseWithError(err)
+		written <- err
+	}()
+	err := r.loadScript(ctx, item, script)
+	script.CloseWithError(err)
+	if err != nil {
+		cancel(err)
+	}
+	wrote := <-written
+	if _, failed := errors.AsType[*ToolError](wrote); failed && (err == nil || errors.Is(err, wrote)) {
+		return wrote
 	}
 	return err
 }

@@ -38,10 +38,22 @@ func (r *restore) loadScript(ctx context.Context, item *restoreItem, script io.R
 		if r.leavesOut(statement) {
 			continue
 		}
-		if err := runStatement(ctx, conn, scanner, statement); err != nil {
+		err = runStatement(ctx, conn, scanner, statement)
+		if hasCode(err, codeNoSuchObject) && setsParameter(statement) {
+			r.note("%s was left out, since the server does not know it", oneLine(statement.Text))
+			continue
+		}
+		if err != nil {
 			return r.statementError(conn, statement, err)
 		}
 	}
+}
+
+// setsParameter tells SET name = value, by which a newer client program prepares its session. Losing such a line loses
+// nothing of the data.
+func setsParameter(statement pgsql.Statement) bool {
+	tokens := pgsql.Tokens(statement.Text[:min(len(statement.Text), 256)])
+	return len(tokens) > 2 && tokens[0].Is("set") && !tokens[1].Is("session") && !tokens[1].Is("role") && !tokens[1].Is("local")
 }
 
 func runStatement(ctx context.Context, conn *pgx.Conn, scanner *pgsql.Scanner, statement pgsql.Statement) error {

@@ -135,7 +135,7 @@ func (s *Scanner) blockComment() error {
 
 func cutInside(err error, what string, line int) error {
 	if err == io.EOF {
-		return fmt.Errorf("%w inside %s that begins on line %d", ErrCut, what, line)
+		return fmt.Errorf("%w inside %s near line %d", ErrCut, what, line)
 	}
 	return err
 }
@@ -246,7 +246,7 @@ func (r *rows) fill() error {
 		return io.EOF
 	}
 	if err == io.EOF {
-		return cutInside(err, "the rows of a COPY near", r.s.line)
+		return cutInside(err, "the rows of a COPY", r.s.line)
 	}
 	r.start = err == nil
 	if r.start {
