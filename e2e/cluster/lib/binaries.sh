@@ -49,10 +49,10 @@ link_flags() {
 }
 
 # bin_dir prints where the programs of this very go.mod, source and build flags are kept.
-bin_dir() {
-	echo "$HOLDFAST_CACHE/bin-$(sha_of "$CLUSTER_DIR/go.mod" "$CLUSTER_DIR/go.sum" "$CLUSTER_DIR/cmd" \
-		"$(link_flags)" "$(go env GOVERSION GOARCH)")"
-}
+bin_dir() { echo "$BIN_DIR"; }
+
+BIN_DIR="$HOLDFAST_CACHE/bin-$(sha_of "$CLUSTER_DIR/go.mod" "$CLUSTER_DIR/go.sum" "$CLUSTER_DIR/cmd" \
+	"$(link_flags)" "$(go env GOVERSION GOARCH)")"
 
 missing_of() {
 	local dir="$1" name

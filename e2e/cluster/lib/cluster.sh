@@ -60,5 +60,5 @@ load_images() {
 		grep -qxF "$name $(image_id "$name")" <<<"$known" || missing+=("$name")
 	done
 	[ "${#missing[@]}" -eq 0 ] && return
-	docker save "${missing[@]}" | in_node ctr -n k8s.io images import --local --snapshotter overlayfs -
+	docker save "${missing[@]}" | import_images "$NODE_NAME"
 }

@@ -20,9 +20,11 @@ ensure_image() {
 	local name="$1" tagged
 	tagged="$(hash_tag "$1" "$2")"
 	shift 2
-	has_image "$tagged" || step "build image $name" "$@" "$tagged"
+	if ! has_image "$tagged"; then
+		step "build image $name" "$@" "$tagged"
+		forget_older "$tagged"
+	fi
 	docker tag "$tagged" "$name"
-	forget_older "$tagged"
 }
 
 # Earlier builds of the same image are of no use to anybody but a node that still runs one.

@@ -7,25 +7,31 @@ ensure_node_image() {
 	ensure_image "$NODE_IMAGE" "$(node_hash)" build_node_image
 }
 
-# The folder's name is the hash of the programs in it.
+# The folder's name is the hash of the programs in it. The images in the node do not count: they
+# are a head start, and load_images brings what has changed since.
 node_hash() {
 	sha_of "$(basename "$(bin_dir)")" "$CLUSTER_DIR/node" "$(debian_image node)" "$(debian_image tools)" "$CLUSTER_DIR/lib/node.sh"
 }
 
 build_node_image() {
-	local tag="$1" root="$RUN_DIR/node-rootfs"
-	rm -rf "$root"
-	mkdir -p "$root"
-	copy_kind_files "$root"
-	cp -r "$CLUSTER_DIR/node/rootfs/." "$root/"
-	copy_node_binaries "$root"
-	save_kubernetes_images "$root/kind/images/kubernetes.tar"
-	mkdir -p "$root.context"
-	cp "$CLUSTER_DIR/node/Dockerfile" "$root.context/"
-	rm -rf "$root.context/rootfs"
-	mv "$root" "$root.context/rootfs"
-	docker build --build-arg "BASE=$(debian_image node)" -t "$tag" "$root.context"
-	rm -rf "$root.context"
+	local tag="$1" bare=holdfast.test/node-bare:build state="$RUN_DIR/containerd-state.tar"
+	build_bare_node "$bare"
+	save_containerd_state "$bare" "$state"
+	from_folder "$CLUSTER_DIR/node/with-images" "$bare" "$state" "$tag"
+	rm -f "$state"
+	docker rmi "$bare"
+}
+
+build_bare_node() {
+	local context
+	context="$(mktemp -d "$RUN_DIR/node-XXXXXX")"
+	mkdir "$context/rootfs"
+	cp "$CLUSTER_DIR/node/Dockerfile" "$context/"
+	copy_kind_files "$context/rootfs"
+	cp -r "$CLUSTER_DIR/node/rootfs/." "$context/rootfs/"
+	copy_node_binaries "$context/rootfs"
+	docker build --build-arg "BASE=$(debian_image node)" -t "$1" "$context"
+	rm -rf "$context"
 }
 
 # kind's base image is made of files that its Go module carries; a module's files are read-only.
@@ -48,13 +54,25 @@ copy_node_binaries() {
 	chmod 755 "$1"/usr/local/bin/* "$1"/kind/bin/*
 }
 
-# save_kubernetes_images ARCHIVE: the images that this kubeadm asks for, under the names it uses.
-save_kubernetes_images() {
-	local names name
+# save_containerd_state NODE ARCHIVE: what containerd keeps once it has imported and unpacked every
+# image. A new node unpacks that in a second or two, where an import at each start takes ten.
+save_containerd_state() {
+	local container names
 	mapfile -t names < <(kubernetes_image_names)
 	for name in "${names[@]}"; do build_kubernetes_image "$name"; done
-	docker save -o "$1" "${names[@]}"
+	container="$(docker run -d --privileged --stop-signal TERM -v /var/lib/containerd --entrypoint containerd "$1")"
+	wait_until 60 docker exec "$container" ctr version
+	docker save "${names[@]}" "${NODE_IMAGES[@]}" | import_images "$container"
+	docker exec "$container" ctr -n k8s.io content prune references
+	docker stop "$container"
+	docker cp "$container:/var/lib/containerd" - >"$2"
+	docker rm -f -v "$container"
 	docker rmi "${names[@]}"
+}
+
+# import_images CONTAINER reads an archive; the layers themselves are of no use once unpacked.
+import_images() {
+	docker exec -i "$1" ctr -n k8s.io images import --local --discard-unpacked-layers --snapshotter overlayfs -
 }
 
 # The pause image that kind's containerd configuration names can be another than kubeadm's.

@@ -15,7 +15,6 @@ install_csi_driver() {
 }
 
 install_minio() {
-	kube get namespace minio || kube create namespace minio
 	ensure_minio_secrets
 	kube apply -k "$CLUSTER_DIR/minio"
 }
@@ -23,7 +22,8 @@ install_minio() {
 # The credentials and the certificate are made once a cluster and live nowhere else.
 ensure_minio_secrets() {
 	local dir
-	kube -n minio get secret minio-root && kube -n minio get secret minio-tls && kube -n minio get configmap minio-ca && return
+	kube -n minio get secret/minio-root secret/minio-tls secret/minio-ca configmap/minio-ca && return
+	kube get namespace minio || kube create namespace minio
 	dir="$(mktemp -d "$RUN_DIR/minio-XXXXXX")"
 	(cd "$CLUSTER_DIR" && GOWORK=off go run ./tlsgen "$dir" "${MINIO_NAMES[@]}")
 	random_word 20 >"$dir/accessKeyID"
@@ -50,15 +50,16 @@ put_object() {
 	kube -n minio create "${words[@]}" "${files[@]}" --dry-run=client -o yaml | kube apply -f -
 }
 
-WORKLOADS=(kube-system/daemonset/kube-proxy kube-system/deployment/coredns csi-btrfs/daemonset/csi-btrfs
-	minio/deployment/minio)
-
 wait_for_workloads() {
-	local workload namespace
-	for workload in "${WORKLOADS[@]}"; do
-		namespace="${workload%%/*}"
-		kube -n "$namespace" rollout status "${workload#*/}" --timeout=180s || { describe_failure "$namespace" && return 1; }
-	done
+	rolled_out kube-system daemonset/kube-proxy deployment/coredns
+	rolled_out csi-btrfs daemonset/csi-btrfs
+	rolled_out minio deployment/minio
+}
+
+rolled_out() {
+	local namespace="$1"
+	shift
+	kube -n "$namespace" rollout status "$@" --timeout=180s || { describe_failure "$namespace" && return 1; }
 }
 
 describe_failure() {
