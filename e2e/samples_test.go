@@ -20,9 +20,8 @@ const samplesDir = "../config/samples"
 
 var sampleURL = regexp.MustCompile(`s3://backups/\S+`)
 
-// TestSamples applies every sample with kubectl. Of each, only what is the user's own is replaced: the namespace, the bucket,
-// the URL of an artifact and the
-// image, as the test cluster reaches no registry.
+// TestSamples applies every sample with kubectl. Of each, only what is the user's own is replaced: the namespace, the
+// bucket, the URL of an artifact and the image, as the test cluster reaches no registry.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "samples")
