@@ -110,8 +110,10 @@ func (s *Scanner) finish(statement Statement) (Statement, error) {
 	if len(tokens) > 1 && tokens[0].Is("copy") && copiesIn(Tokens(statement.Text)) {
 		statement.CopyIn, s.inRows = true, true
 		// psql reads the rows from the next line on
-		_, err := s.restOfLine(nil)
-		return statement, err
+		if _, err := s.restOfLine(nil); err != nil && err != io.EOF { // rows that are missing are told by Rows
+			return statement, err
+		}
+		return statement, nil
 	}
 	s.noteStrings(tokens)
 	return statement, nil
