@@ -42,6 +42,9 @@ func (r *BackupReconciler) reconcileDelete(ctx context.Context, backup *v1alpha1
 	if err := r.removeStaging(ctx, backup); err != nil && r.timeToDelete(backup) > 0 {
 		return err
 	}
+	if _, err := r.removeJobs(ctx, backup, everyJob); err != nil && r.timeToDelete(backup) > 0 {
+		return err
+	}
 	return r.letGo(ctx, backup)
 }
 

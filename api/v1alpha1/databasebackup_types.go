@@ -255,8 +255,10 @@ type DatabaseBackup struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of a DatabaseBackup never changes: create a new object instead"
 	Spec DatabaseBackupSpec `json:"spec,omitzero"`
 
-	// status is how far the backup has come.
+	// status is how far the backup has come. Until the operator has seen the object, observedGeneration is -1: by
+	// kstatus' rules an object without any status would count as done.
 	// +optional
+	// +default={"observedGeneration": -1}
 	Status DatabaseBackupStatus `json:"status,omitzero"`
 }
 

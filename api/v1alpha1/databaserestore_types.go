@@ -253,8 +253,10 @@ type DatabaseRestore struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of a DatabaseRestore never changes: create a new object instead"
 	Spec DatabaseRestoreSpec `json:"spec,omitzero"`
 
-	// status is how far the restore has come.
+	// status is how far the restore has come. Until the operator has seen the object, observedGeneration is -1: by
+	// kstatus' rules an object without any status would count as done.
 	// +optional
+	// +default={"observedGeneration": -1}
 	Status DatabaseRestoreStatus `json:"status,omitzero"`
 }
 

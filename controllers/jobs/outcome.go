@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -125,12 +126,23 @@ func failureOf(pod *corev1.Pod) *contract.Failure {
 		return initFailure(pod)
 	}
 	if result, err := contract.DecodeResult([]byte(ended.Message)); err == nil && result.Failure != nil {
-		return result.Failure
+		return wellFormed(result.Failure)
 	}
 	if ended.ExitCode == contract.ExitSucceeded {
 		return nil
 	}
 	return &contract.Failure{Reason: v1alpha1.ReasonJobFailed, Message: killed(pod, ended)}
+}
+
+// reasonPattern is what the API server takes for the reason of a condition.
+var reasonPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,127}$`)
+
+// wellFormed replaces a reason that no status could hold: a pod is the user's, and may say anything.
+func wellFormed(failure *contract.Failure) *contract.Failure {
+	if reasonPattern.MatchString(failure.Reason) {
+		return failure
+	}
+	return &contract.Failure{Reason: v1alpha1.ReasonJobFailed, Message: failure.Message}
 }
 
 // killed explains the end of an agent that could not do so itself.

@@ -90,6 +90,11 @@ func (r Runner) ensure(ctx context.Context, b Blueprint) (*batchv1.Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !b.Owner.GetDeletionTimestamp().IsZero() {
+		// An owner that is deleted in the foreground has its children deleted by the garbage collector, and with them
+		// the Job that cleans up behind it. So that one has no owner reference; its label and its TTL are enough.
+		return wanted, createOrAdopt(ctx, r.Client, r.Live, b.Owner, wanted)
+	}
 	return wanted, CreateOnce(ctx, r.Client, r.Live, b.Owner, wanted)
 }
 
@@ -99,6 +104,10 @@ func CreateOnce(ctx context.Context, c client.Client, live client.Reader, owner,
 	if err := controllerutil.SetControllerReference(owner, child, c.Scheme()); err != nil {
 		return fmt.Errorf("taking ownership of %s: %w", child.GetName(), err)
 	}
+	return createOrAdopt(ctx, c, live, owner, child)
+}
+
+func createOrAdopt(ctx context.Context, c client.Client, live client.Reader, owner, child client.Object) error {
 	err := c.Create(ctx, child)
 	switch {
 	case err == nil:
