@@ -87,9 +87,20 @@ func (w *restoreWork) foundBefore(ctx context.Context, name string) error {
 	return w.useBackup(backup)
 }
 
-func (w *restoreWork) sourceBackup(ctx context.Context, name string) (*v1alpha1.DatabaseBackup, error) {
+// readBackup reads a backup from the cache, and from the API server where the cache has none: one that was created a
+// moment ago must not count as absent, which would end the restore.
+func (w *restoreWork) readBackup(ctx context.Context, name string) (*v1alpha1.DatabaseBackup, error) {
 	backup := &v1alpha1.DatabaseBackup{}
-	err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.restore.Namespace, Name: name}, backup)
+	key := client.ObjectKey{Namespace: w.restore.Namespace, Name: name}
+	err := w.Client.Get(ctx, key, backup)
+	if apierrors.IsNotFound(err) {
+		err = w.Live.Get(ctx, key, backup)
+	}
+	return backup, err
+}
+
+func (w *restoreWork) sourceBackup(ctx context.Context, name string) (*v1alpha1.DatabaseBackup, error) {
+	backup, err := w.readBackup(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, flow.Stalled(v1alpha1.ReasonSourceNotFound, "DatabaseBackup %s/%s, named in spec.source.backupRef, does not "+
@@ -134,7 +145,8 @@ func (w *restoreWork) inspect(ctx context.Context) error {
 	w.target = result.Target
 	w.restore.Status.Source = &v1alpha1.RestoreSourceStatus{
 		URL: storage.URL(w.bucket.Bucket, w.key), SHA256: result.Source.SHA256, SizeBytes: result.Source.SizeBytes,
-		Databases: result.Target.Databases,
+		// A whole server may have more databases than status takes.
+		Databases: result.Target.Databases[:min(len(result.Target.Databases), maxNames)],
 	}
 	return nil
 }
@@ -187,9 +199,8 @@ func messageOf(subject flow.Subject, conditionType string) string {
 }
 
 func (w *restoreWork) ensureSafetyBackup(ctx context.Context) (*v1alpha1.DatabaseBackup, error) {
-	backup := &v1alpha1.DatabaseBackup{}
 	name := jobs.ChildName(w.restore, "safety")
-	err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.restore.Namespace, Name: name}, backup)
+	backup, err := w.readBackup(ctx, name)
 	switch {
 	case err == nil:
 		return backup, jobs.CheckOwner(backup, w.restore)
@@ -198,6 +209,9 @@ func (w *restoreWork) ensureSafetyBackup(ctx context.Context) (*v1alpha1.Databas
 	case w.target == nil:
 		return nil, flow.Stalled(v1alpha1.ReasonSafetyBackupNotTaken, "the safety backup %s was deleted before it was Ready, "+
 			"so nothing was touched: create a new DatabaseRestore", name)
+	}
+	if flow.Remaining(w.restore, w.Now(), restoreTimeout(w.restore)) <= 0 {
+		return nil, flow.Waiting(poll, "no time is left to take the safety backup %s", name)
 	}
 	backup = w.safetyBackup(name)
 	return backup, jobs.CreateOnce(ctx, w.Common.Client, w.Live, w.restore, backup)
