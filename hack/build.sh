@@ -5,7 +5,7 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
 
 compile() {
-	CGO_ENABLED=0 GOOS=linux go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" \
+	GOOS=linux go build -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" \
 		-o build/ ./cmd/manager ./cmd/agent
 }
 

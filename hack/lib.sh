@@ -6,6 +6,9 @@ REPO_DIR="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)"
 export HOLDFAST_CACHE="${HOLDFAST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/holdfast}"
 IMAGE="${IMAGE:-holdfast:dev}"
 
+# One way to compile for all: what the build, the tests, the linters and the cluster have in common is compiled once.
+export CGO_ENABLED=0
+
 # Every Go module of the repository.
 MODULES=(. hack/tools e2e/cluster e2e/csi)
 
