@@ -64,7 +64,7 @@ func TestTroubleThatPasses(t *testing.T) {
 // putThrough uploads parts through a troubled transport.
 func (f *fixture) putThrough(trouble func(http.RoundTripper) http.RoundTripper) {
 	f.tune.wrap = trouble
-	want := content(5*testPart + 3)
+	want := content(3*testPart + 3)
 	info, err := f.open().Put(f.Context(), testKey, bytes.NewReader(want), int64(len(want)))
 	f.tune = smallParts()
 	f.assertStored(f.T, info, err, want)
