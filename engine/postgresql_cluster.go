@@ -104,14 +104,14 @@ func (a Access) dumpRoles(ctx context.Context, out *clusterWriter, server Server
 }
 
 func (a Access) dumpClusterDatabase(ctx context.Context, out *clusterWriter, entry *clusterEntry) error {
-	parts := &partWriter{out: out, directory: entry.Directory, sum: sha256.New()}
+	parts := newPartWriter(out, entry.Directory)
 	if err := a.dumpDatabase(ctx, entry.Name, parts); err != nil {
 		return err
 	}
 	if err := parts.flush(); err != nil {
 		return err
 	}
-	entry.SizeBytes, entry.SHA256 = parts.size, hex.EncodeToString(parts.sum.Sum(nil))
+	entry.SizeBytes, entry.SHA256 = parts.size, parts.digest()
 	return nil
 }
 
@@ -146,6 +146,12 @@ type partWriter struct {
 	size      int64
 	sum       hash.Hash
 }
+
+func newPartWriter(out *clusterWriter, directory string) *partWriter {
+	return &partWriter{out: out, directory: directory, sum: sha256.New()}
+}
+
+func (p *partWriter) digest() string { return hex.EncodeToString(p.sum.Sum(nil)) }
 
 func (p *partWriter) Write(b []byte) (int, error) {
 	p.size += int64(len(b))
@@ -233,7 +239,8 @@ func walkCluster(dump io.Reader, visit func(entry clusterEntry, archive io.Reade
 
 // walkClusterRoles also shows the roles' script, where there is one, before the databases.
 func walkClusterRoles(dump io.Reader, roles func(script []byte) error, visit func(clusterEntry, io.Reader) error) error {
-	in := tar.NewReader(dump)
+	counted := &countingReader{in: dump}
+	in := tar.NewReader(counted)
 	index, err := readClusterIndex(in)
 	if err != nil {
 		return err
@@ -249,7 +256,28 @@ func walkClusterRoles(dump io.Reader, roles func(script []byte) error, visit fun
 			return err
 		}
 	}
-	return readClusterEnd(parts, index)
+	if err := readClusterEnd(parts, index); err != nil {
+		return err
+	}
+	return endOfTar(in, counted)
+}
+
+const tarBlock = 512
+
+// endOfTar wants the two empty blocks that end a tar, and nothing behind them.
+func endOfTar(in *tar.Reader, dump *countingReader) error {
+	content := (dump.count + tarBlock - 1) / tarBlock * tarBlock
+	if _, err := in.Next(); err != io.EOF {
+		return fmt.Errorf("%w: something stands behind the end marker (%v)", pgarchive.ErrMalformed, err)
+	}
+	if dump.count < content+2*tarBlock {
+		return pgarchive.ErrCut
+	}
+	n, err := io.Copy(io.Discard, dump)
+	if err == nil && n > 0 {
+		return fmt.Errorf("%w: %d bytes stand behind its end", pgarchive.ErrMalformed, n)
+	}
+	return err
 }
 
 func readRoles(in *tar.Reader, roles func(script []byte) error) error {
@@ -263,7 +291,7 @@ func readRoles(in *tar.Reader, roles func(script []byte) error) error {
 	return roles(script)
 }
 
-// readClusterEnd compares the end marker with what came, and wants nothing behind it.
+// readClusterEnd compares the end marker with what came.
 func readClusterEnd(parts *partReader, came clusterIndex) error {
 	var end clusterIndex
 	if err := parts.peek(); err != nil {
@@ -282,9 +310,6 @@ func readClusterEnd(parts *partReader, came clusterIndex) error {
 		if entry != came.Databases[i] {
 			return fmt.Errorf("%w: database %q is not what the end marker says", pgarchive.ErrMalformed, entry.Name)
 		}
-	}
-	if _, err := parts.in.Next(); err != io.EOF {
-		return fmt.Errorf("%w: something stands behind the end marker (%v)", pgarchive.ErrMalformed, err)
 	}
 	return nil
 }
