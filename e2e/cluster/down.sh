@@ -26,6 +26,7 @@ purge() {
 	rm -rf "${HOLDFAST_CACHE:?}"
 }
 
+alone
 if docker_answers; then
 	[ "$(node_state)" = absent ] || step "delete cluster $CLUSTER_NAME" remove_node
 	[ "${1:-}" != --purge ] || step "remove the images" remove_images

@@ -6,6 +6,7 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib/all.sh"
 
 main() {
+	alone
 	ensure_docker
 	ensure_programs
 	ensure_images

@@ -85,6 +85,7 @@ build_binaries() {
 	exec 9>"$HOLDFAST_CACHE/build.lock"
 	flock 9
 	mkdir -p "$dir"
+	rm -rf "$dir"/.build-*
 	staging="$(mktemp -d "$dir/.build-XXXXXX")"
 	for name in $(missing_of "$dir" "$@"); do packages+=("$(package_of "$name")"); done
 	if [ "${#packages[@]}" -gt 0 ]; then

@@ -30,15 +30,20 @@ ensure_cluster() {
 	step "create cluster $CLUSTER_NAME" create_cluster
 }
 
+# A node that went down with its daemon may come back by itself, but with half of its pods for a
+# while said to be ready; a new one takes a minute and is sure.
 cluster_fits() {
+	[ -z "${DAEMON_STARTED:-}" ] || return 1
 	[ "$(node_state)" = running ] || return 1
 	[ "$(cat "$RUN_DIR/cluster-inputs" 2>/dev/null)" = "$(cluster_inputs)" ] || return 1
 	wait_until 30 cluster_answers
 }
 
+# On a busy machine a node takes longer to die (a hundred processes, a mounted pool) than the ten
+# seconds that Docker gives it: then it is asked again.
 delete_cluster() {
 	rm -f "$RUN_DIR/cluster-inputs" "$RUN_DIR/up-stamp"
-	kind_ delete cluster --name "$CLUSTER_NAME" --kubeconfig "$KUBECONFIG"
+	wait_until 120 kind_ delete cluster --name "$CLUSTER_NAME" --kubeconfig "$KUBECONFIG"
 }
 
 create_cluster() {

@@ -59,6 +59,14 @@ run_logged() {
 	LAST_STATUS=$status
 }
 
+# alone: two runs that change the cluster follow each other. Whatever a run that was cut short left
+# half-made is nobody's then.
+alone() {
+	exec 8>"$HOLDFAST_CACHE/cluster.lock"
+	flock -n 8 || { say "another up.sh or down.sh is at work: waiting for it" && flock 8; }
+	rm -rf "$RUN_DIR"/tmp-*
+}
+
 # wait_until SECONDS COMMAND…: tries the command twice a second until it succeeds.
 wait_until() {
 	local deadline=$(($(date +%s) + $1))

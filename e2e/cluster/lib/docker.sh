@@ -19,10 +19,16 @@ ensure_docker() {
 	docker_answers && return
 	is_debian_root || die "no Docker daemon answers ($(docker_host)), and only as root on Debian or Ubuntu can" \
 		"one be installed here. Start Docker, or set DOCKER_HOST to one that runs."
-	ensure_packages dockerd:docker.io iptables:iptables jq:jq
+	ensure_packages dockerd:docker.io iptables:iptables
 	ensure_packages docker:docker-cli # a package of its own from Debian 13 on
+	package_started_docker && return
+	has_cap_sys_resource || ensure_packages jq:jq # for the runtime wrapper
 	step "start a Docker daemon (data in $DOCKER_DATA)" start_dockerd
+	DAEMON_STARTED=yes
 }
+
+# Where systemd runs, the package brings a service up, and that one is not ours to stop.
+package_started_docker() { [ -d /run/systemd/system ] && wait_until 15 docker_answers; }
 
 docker_host() { echo "${DOCKER_HOST:-unix:///var/run/docker.sock}"; }
 
@@ -53,7 +59,7 @@ start_dockerd() {
 		install -m 0755 "$CLUSTER_DIR/oci-runtime.sh" "$OCI_WRAPPER"
 		args+=(--add-runtime "fit=$OCI_WRAPPER" --default-runtime fit)
 	fi
-	setsid dockerd "${args[@]}" </dev/null >"$LOG_DIR/dockerd.log" 2>&1 9>&- &
+	setsid dockerd "${args[@]}" </dev/null >"$LOG_DIR/dockerd.log" 2>&1 8>&- &
 	echo $! >"$DOCKER_PID"
 	wait_until 60 docker_answers && return
 	tail -n 30 "$LOG_DIR/dockerd.log"

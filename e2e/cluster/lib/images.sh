@@ -48,7 +48,7 @@ from_binary() {
 # from_folder FOLDER BASE [FILE…] TAG: docker build of a Dockerfile's folder with further files.
 from_folder() {
 	local folder="$1" base="$2" context tag="${*: -1}"
-	context="$(mktemp -d "$RUN_DIR/context-XXXXXX")"
+	context="$(mktemp -d "$RUN_DIR/tmp-XXXXXX")"
 	shift 2
 	cp -r "$folder/." "$context/"
 	[ $# -eq 1 ] || cp "${@:1:$#-1}" "$context/"

@@ -24,7 +24,7 @@ build_node_image() {
 
 build_bare_node() {
 	local context
-	context="$(mktemp -d "$RUN_DIR/node-XXXXXX")"
+	context="$(mktemp -d "$RUN_DIR/tmp-XXXXXX")"
 	mkdir "$context/rootfs"
 	cp "$CLUSTER_DIR/node/Dockerfile" "$context/"
 	copy_kind_files "$context/rootfs"

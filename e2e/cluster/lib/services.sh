@@ -24,7 +24,7 @@ ensure_minio_secrets() {
 	local dir
 	kube -n minio get secret/minio-root secret/minio-tls secret/minio-ca configmap/minio-ca && return
 	kube get namespace minio || kube create namespace minio
-	dir="$(mktemp -d "$RUN_DIR/minio-XXXXXX")"
+	dir="$(mktemp -d "$RUN_DIR/tmp-XXXXXX")"
 	(cd "$CLUSTER_DIR" && GOWORK=off go run ./tlsgen "$dir" "${MINIO_NAMES[@]}")
 	random_word 20 >"$dir/accessKeyID"
 	random_word 40 >"$dir/secretAccessKey"
