@@ -228,7 +228,7 @@ type DatabaseBackupStatus struct {
 
 	// observedGeneration is the generation of the object that this status speaks of.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
