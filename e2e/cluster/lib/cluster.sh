@@ -43,7 +43,8 @@ cluster_fits() {
 # seconds that Docker gives it: then it is asked again.
 delete_cluster() {
 	rm -f "$RUN_DIR/cluster-inputs" "$RUN_DIR/up-stamp"
-	wait_until 120 kind_ delete cluster --name "$CLUSTER_NAME" --kubeconfig "$KUBECONFIG"
+	wait_until 300 kind_ delete cluster --name "$CLUSTER_NAME" --kubeconfig "$KUBECONFIG" ||
+		die "Docker cannot end the node: docker rm -f -v $NODE_NAME says why"
 }
 
 create_cluster() {
