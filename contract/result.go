@@ -124,8 +124,13 @@ func (r Result) Encode() []byte {
 			return raw
 		}
 	}
-	raw, _ := json.Marshal(Result{Version: Version, Verb: r.Verb, Failure: &Failure{
-		Reason: ReasonInternal, Message: "the result does not fit a termination message; read the pod's log"}})
+	// What a restore will replace is never cut: a safety backup of less than that would be a false comfort.
+	message := "the result does not fit a termination message; read the pod's log"
+	if r.Target != nil {
+		message = fmt.Sprintf("the names of the %d databases to restore are too long to be handed over in %d bytes: "+
+			"restore fewer at a time, with spec.database.names", len(r.Target.Databases), MaxResultBytes)
+	}
+	raw, _ := json.Marshal(Result{Version: Version, Verb: r.Verb, Failure: &Failure{Reason: ReasonInternal, Message: message}})
 	return raw
 }
 

@@ -42,6 +42,18 @@ func TestLongResultsFit(t *testing.T) {
 	}
 }
 
+// A list of what a restore replaces that is cut would let the safety backup save too little.
+func TestTargetsAreNeverCut(t *testing.T) {
+	many := make([]string, 60)
+	for i := range many {
+		many[i] = strings.Repeat("n", 60)
+	}
+	got, err := DecodeResult(Result{Verb: VerbInspect, Target: &Target{Databases: many, Existing: many}}.Encode())
+	if err != nil || got.Target != nil || got.Failure == nil || !strings.Contains(got.Failure.Message, "spec.database.names") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestCutMiddleKeepsBothEnds(t *testing.T) {
 	for most := range 80 {
 		text := "begins " + strings.Repeat("äöü€", 30) + " ends"
