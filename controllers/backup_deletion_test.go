@@ -91,6 +91,47 @@ func TestBackupIsDeletedInAnyStage(t *testing.T) {
 	}
 }
 
+func TestBackupIsDeletedWhileItsManagerIsAwayAfterTheUploadBegan(t *testing.T) {
+	for name, backup := range map[string]*testutil.BackupBuilder{
+		"with snapshots": testutil.Backup("orders").Claims(dataClaim), "without": testutil.Backup("orders").NoSnapshots(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(parallel(t), backup.UID(fixedUID).Build())
+			began := false
+			w.deny = func(verb string, object client.Object) error {
+				began = began || strings.HasSuffix(object.GetName(), "-upload")
+				if began && verb == "patch status" {
+					return errKilled
+				}
+				return nil
+			}
+			for range 20 {
+				if _, err := w.look(backup.Build()); began {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				w.step()
+			}
+			if !began {
+				t.Fatal("the upload did not begin")
+			}
+			w.deny = nil
+			w.remove(w.backup("orders"))
+			removed := false
+			w.cluster.Answer = func(task contract.Task) *contract.Result {
+				removed = removed || task.Verb == contract.VerbDelete
+				result := testutil.Result(task)
+				return &result
+			}
+			w.settle("it is gone", func() bool { return w.gone(backup.Build()) })
+			if !removed {
+				t.Error("what the upload left in the store was not removed")
+			}
+		})
+	}
+}
+
 func TestBackupThatNoManagerEverSawGoesAtOnce(t *testing.T) {
 	w := newWorld(parallel(t), testutil.Backup("orders").Build())
 	backup := w.backup("orders")

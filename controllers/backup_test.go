@@ -40,6 +40,9 @@ func TestBackupStageByStage(t *testing.T) {
 
 	w.step()
 	w.mustLook(backup)
+	w.expectLeft("-dump", "-staging", "-snap-") // status tells of the upload before it begins
+	w.mustLook(backup)
+	w.expectLeft("-dump", "-staging", "-snap-", "-upload")
 	backup = w.backup("orders")
 	w.expect(backup, v1alpha1.ConditionSnapshotted, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
 	w.expect(backup, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonUploading)
@@ -69,6 +72,7 @@ func TestBackupTellsTheAgentsWhatToDo(t *testing.T) {
 	w.settle("the upload begins", func() bool {
 		return flow.ReasonOf(w.backup("orders"), v1alpha1.ConditionReady) == v1alpha1.ReasonUploading
 	})
+	w.round()
 	dump, upload := w.task(backup, contract.VerbDump), w.task(backup, contract.VerbUpload)
 	for _, task := range []contract.Task{dump, upload} {
 		if task.Object.Kind != "DatabaseBackup" || task.Object.Name != "orders" || task.Object.UID != string(backup.UID) {

@@ -82,7 +82,7 @@ func (r *BackupReconciler) advance(ctx context.Context, backup *v1alpha1.Databas
 		now := metav1.NewTime(r.Now())
 		backup.Status.StartTime = &now
 	}
-	w := &backupWork{BackupReconciler: r, backup: backup}
+	w := &backupWork{BackupReconciler: r, backup: backup, mayUpload: flow.IsTrue(backup, v1alpha1.ConditionSnapshotted)}
 	err := flow.Run(ctx, backup, r.Now(), backupTimeout(backup), []flow.Step{
 		{Stage: v1alpha1.ReasonPending, Failed: v1alpha1.ReasonPreflightFailed, Do: w.preflight},
 		{Stage: v1alpha1.ReasonDumping, Failed: v1alpha1.ReasonDumpFailed, Condition: v1alpha1.ConditionDumped, Do: w.dump},

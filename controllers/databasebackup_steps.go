@@ -28,6 +28,8 @@ const (
 type backupWork struct {
 	*BackupReconciler
 	backup *v1alpha1.DatabaseBackup
+	// mayUpload says that status, as it was read, tells what a deletion would have to remove from the store.
+	mayUpload bool
 }
 
 // preflight finds out what cannot work before anything is touched. Once the dump began it has nothing more to say.
@@ -194,6 +196,10 @@ func (w *backupWork) take(ctx context.Context, claim string) (v1alpha1.VolumeSna
 
 // upload runs the upload Job, which writes the manifest last.
 func (w *backupWork) upload(ctx context.Context) error {
+	if !w.mayUpload {
+		// Status is written first: a backup that is deleted while no manager runs must know of its upload.
+		return flow.Waiting(time.Millisecond, "the upload is about to begin")
+	}
 	size, err := w.stagingSize(ctx)
 	if err != nil {
 		return err

@@ -112,6 +112,22 @@ func TestRunMakesAJobOnceAndReturnsItsResult(t *testing.T) {
 	}
 }
 
+func TestRunForADeletedOwnerMakesAJobThatNoCollectorTakes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	late := blueprint()
+	now := metav1.NewTime(testutil.Start)
+	late.Owner.SetDeletionTimestamp(&now)
+	_, err := b.Run(t.Context(), late)
+	expectWait(t, err, "")
+	if owners := b.job(t).OwnerReferences; len(owners) > 0 {
+		t.Errorf("the Job belongs to %v, and goes before it could clean up when that is deleted in the foreground", owners)
+	}
+	if _, err = b.Run(t.Context(), late); err != nil {
+		expectWait(t, err, "")
+	}
+}
+
 func TestRunAdoptsAJobThatTheCacheDoesNotKnowYet(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
