@@ -43,8 +43,23 @@ cluster_fits() {
 # seconds that Docker gives it: then it is asked again.
 delete_cluster() {
 	rm -f "$RUN_DIR/cluster-inputs" "$RUN_DIR/up-stamp"
-	wait_until 300 kind_ delete cluster --name "$CLUSTER_NAME" --kubeconfig "$KUBECONFIG" ||
+	wait_until 300 end_node ||
 		die "Docker cannot end the node: docker rm -f -v $NODE_NAME says why"
+}
+
+end_node() {
+	thaw_node
+	kind_ delete cluster --name "$CLUSTER_NAME" --kubeconfig "$KUBECONFIG"
+}
+
+# On cgroup v1 runc freezes a container for a moment while it changes it. When the node dies in that moment, the
+# frozen process never does, and Docker gets no exit event: seen, and cured by thawing it.
+thaw_node() {
+	local id frozen
+	id="$(docker container inspect --format '{{.Id}}' "$NODE_NAME" 2>/dev/null)" || return 0
+	while IFS= read -r frozen; do
+		[ "$(cat "$frozen" 2>/dev/null)" != FROZEN ] || echo THAWED >"$frozen" || true
+	done < <(find "/sys/fs/cgroup/freezer/docker/$id" -depth -name freezer.state 2>/dev/null)
 }
 
 create_cluster() {
