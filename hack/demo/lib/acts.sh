@@ -7,14 +7,14 @@ take_backup() {
 	without_comments "$sample" | indent
 	NOW="applying $sample"
 	kube apply -f "$sample" >>"$LOG" 2>&1
-	tell ""
+	printf '\n'
 	follow databasebackup orders 600
 	URL="$(field databasebackup orders .status.url)"
-	tell ""
+	printf '\n'
 	shown "kubectl -n $NAMESPACE get dbb"
 	shop get databasebackups | indent
 	tell "Its URL, all that a restore will need: $BOLD$URL$PLAIN"
-	tell ""
+	printf '\n'
 }
 
 without_comments() { grep -vE '^ *#' "$1"; }
@@ -43,10 +43,10 @@ restore_by_url() {
 	without_comments "$WORK/restore.yaml" | indent
 	NOW="applying the restore"
 	kube apply -f "$WORK/restore.yaml" >>"$LOG" 2>&1
-	tell ""
+	printf '\n'
 	follow databaserestore orders-by-url 900
 	SAFETY_URL="$(field databaserestore orders-by-url .status.url)"
-	tell ""
+	printf '\n'
 	shown "kubectl -n $NAMESPACE get dbr"
 	shop get databaserestores | indent
 }
