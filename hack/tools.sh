@@ -25,7 +25,7 @@ tools_dir() {
 build() {
 	local staging
 	staging="$(mktemp -d "$1/.build-XXXXXX")"
-	CGO_ENABLED=0 GOWORK=off go build -buildvcs=false -trimpath -ldflags '-s -w' -o "$staging/$2" "$(package_of "$2")"
+	GOWORK=off go build -buildvcs=false -ldflags '-s -w' -o "$staging/$2" "$(package_of "$2")"
 	mv "$staging/$2" "$1/$2"
 	rmdir "$staging"
 }
