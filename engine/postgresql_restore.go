@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -42,67 +41,6 @@ type restoreItem struct {
 	old    string
 	exists bool // target is there, and the swap has not happened
 	info   dumpInfo
-}
-
-// namePair says which database of an artifact is restored under which name.
-type namePair struct{ source, target string }
-
-// restoreNames pairs the databases of an artifact with those that are wanted.
-func restoreNames(artifact Artifact, wanted []string) ([]namePair, error) {
-	if artifact.Format == formatPgCluster {
-		return clusterNames(artifact.Databases, wanted)
-	}
-	source := ""
-	if len(artifact.Databases) > 0 {
-		source = artifact.Databases[0]
-	}
-	switch {
-	case len(wanted) == 1:
-		return []namePair{{source, wanted[0]}}, nil
-	case len(wanted) > 1:
-		return nil, Permanent(ReasonInvalidTask, "the artifact holds one database, and spec.database.names has %d names: leave "+
-			"one, the name that it is restored under", len(wanted))
-	case source == "":
-		return nil, Permanent(ReasonInvalidTask, "the artifact does not say of which database it is: set spec.database.names to "+
-			"the one name that it is restored under")
-	}
-	return []namePair{{source, source}}, nil
-}
-
-func clusterNames(held, wanted []string) ([]namePair, error) {
-	var pairs []namePair
-	for _, name := range wanted {
-		if !slices.Contains(held, name) {
-			return nil, Permanent(ReasonDatabaseNotFound, "the artifact holds no database %q: it holds %q", name, held)
-		}
-	}
-	for _, name := range held {
-		if len(wanted) == 0 || slices.Contains(wanted, name) {
-			pairs = append(pairs, namePair{name, name})
-		}
-	}
-	return pairs, nil
-}
-
-// adminDatabases are those that a restore may be connected to while it replaces others.
-func adminDatabases(pairs []namePair) []string {
-	var names []string
-	for _, name := range []string{"postgres", "template1"} {
-		if !slices.ContainsFunc(pairs, func(p namePair) bool { return p.target == name }) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// temporaryName of a database: kind is new or old.
-func temporaryName(kind, uid string, index int) string {
-	id := strings.ReplaceAll(strings.ToLower(uid), "-", "")
-	name := "holdfast_" + kind + "_" + id[:min(12, len(id))]
-	if index > 0 {
-		name += fmt.Sprintf("_%d", index)
-	}
-	return name
 }
 
 // newRestore connects and looks at what is there. The caller closes it.
@@ -291,129 +229,6 @@ func (r *restore) item(source string) *restoreItem {
 		return nil
 	}
 	return r.items[at]
-}
-
-// loadArchive runs pg_restore, which stops at the first error. It does not run in one transaction: a transaction
-// over thousands of tables or large objects runs out of locks, and a fresh database is thrown away as a whole anyway.
-func (r *restore) loadArchive(ctx context.Context, item *restoreItem, archive io.Reader) error {
-	args := []string{"--format=custom", "--exit-on-error"}
-	if r.Options.OmitOwnership {
-		args = append(args, "--no-owner")
-	}
-	if r.Options.OmitPrivileges {
-		args = append(args, "--no-privileges")
-	}
-	if item.info.missingTablespace {
-		args = append(args, "--no-tablespaces")
-	}
-	version, err := r.needTool(ctx, "pg_restore", r.server)
-	if err != nil {
-		return err
-	}
-	if majorOf(version) > r.server.major {
-		err = r.loadAsScript(ctx, item, args, archive)
-	} else {
-		err = r.runTool(ctx, "pg_restore", item.fresh, args, archive, nil)
-	}
-	if failed, ok := errors.AsType[*ToolError](err); ok {
-		return r.restoreToolFailed(ctx, item, failed)
-	}
-	if errors.Is(err, exec.ErrNotFound) {
-		return Permanent(ReasonClientMissing, "image %s has no pg_restore: set spec.database.image to one that carries it", r.Image)
-	}
-	return err
-}
-
-// loadAsScript lets pg_restore write the archive as a script, which this program runs: a pg_restore that is newer than
-// the server sets parameters that the server does not know (transaction_timeout, from 17 on) and would stop at them.
-func (r *restore) loadAsScript(ctx context.Context, item *restoreItem, args []string, archive io.Reader) error {
-	script, out := io.Pipe()
-	written := make(chan error, 1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		err := r.Tools.Run(ctx, Command{Program: "pg_restore", Args: append(args, "--file=-"), Stdin: archive, Stdout: out})
-		out.CloseWithError(err)
-		written <- err
-	}()
-	err := r.loadScript(ctx, item, script)
-	script.CloseWithError(err)
-	if err != nil {
-		cancel(err)
-	}
-	wrote := <-written
-	if _, failed := errors.AsType[*ToolError](wrote); failed && (err == nil || errors.Is(err, wrote)) {
-		return wrote
-	}
-	return err
-}
-
-func (r *restore) restoreToolFailed(ctx context.Context, item *restoreItem, failed *ToolError) error {
-	text := strings.Join(failed.Stderr, "\n")
-	if role := missingRolePattern.FindStringSubmatch(text); role != nil {
-		return roleMissing([]string{role[1]})
-	}
-	err := r.toolFailed(ctx, item.fresh, ReasonRestoreToolFailed, failed)
-	if e, ok := errors.AsType[*Error](err); ok && e.Reason != ReasonServerUnreachable {
-		return Permanent(ReasonRestoreToolFailed, "the dump cannot be restored: %w", failed)
-	}
-	return err
-}
-
-// ProbeTarget looks at the server and the client programs before a restore.
-func (postgreSQL) ProbeTarget(ctx context.Context, a Access, artifact Artifact) (Target, error) {
-	r, err := newRestore(ctx, a, Restoration{Artifact: artifact})
-	if err != nil {
-		return Target{}, err
-	}
-	defer r.close()
-	if err := a.supported(r.server); err != nil {
-		return Target{}, err
-	}
-	target := Target{Version: r.server.version}
-	if target.ToolVersion, err = a.needRestoreTool(ctx, r.server, artifact); err != nil {
-		return Target{}, err
-	}
-	for _, item := range r.items {
-		target.Databases = append(target.Databases, item.target)
-		if item.exists {
-			target.Existing = append(target.Existing, item.target)
-		}
-	}
-	if err := r.mayRestore(ctx); err != nil {
-		return Target{}, err
-	}
-	return target, r.obstacles(ctx)
-}
-
-// needRestoreTool wants a pg_restore no older than the server and the pg_dump that wrote the artifact. A script needs
-// no client program: this program itself runs it.
-func (a Access) needRestoreTool(ctx context.Context, server serverInfo, artifact Artifact) (string, error) {
-	if artifact.Format == formatSQL {
-		return "", nil
-	}
-	version, err := a.needTool(ctx, "pg_restore", server)
-	if err != nil {
-		return "", err
-	}
-	if wrote := majorOf(artifact.ToolVersion); majorOf(version) < wrote {
-		return "", Permanent(ReasonClientTooOld, "pg_restore of image %s has version %s, and the artifact was written by pg_dump %s: "+
-			"set spec.database.image to postgres:%d or another image with client programs of version %d or newer",
-			a.Image, version, artifact.ToolVersion, wrote, wrote)
-	}
-	return version, nil
-}
-
-// majorOf a version such as 15.18; 0 when there is none.
-func majorOf(version string) int {
-	major := 0
-	for _, c := range version {
-		if c < '0' || c > '9' {
-			break
-		}
-		major = major*10 + int(c-'0')
-	}
-	return major
 }
 
 // execute runs a statement that cannot take parameters.
