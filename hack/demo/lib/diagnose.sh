@@ -23,13 +23,13 @@ explain_failure() {
 
 show_cluster() {
 	printf '\nIn namespace %s:\n' "$NAMESPACE"
-	shop get databasebackups,databaserestores -o wide 2>&1 | indent
+	shop get databasebackups,databaserestores 2>&1 | indent
 	shop get jobs,pods,pvc,volumesnapshots 2>&1 | indent
 	printf '\nIts last events:\n'
 	shop get events --sort-by=.lastTimestamp 2>&1 | tail -n 12 | indent
 	printf '\nThe operator:\n'
 	kube -n "$OPERATOR_NAMESPACE" get pods 2>&1 | indent
-	kube -n "$OPERATOR_NAMESPACE" logs "deployment/$OPERATOR" --tail=8 2>&1 | indent
+	kube -n "$OPERATOR_NAMESPACE" logs "deployment/$OPERATOR" --tail=200 2>&1 | grep -F "\"$NAMESPACE\"" | tail -n 5 | cut -c1-400 | indent
 	everything >>"$LOG" 2>&1
 }
 
