@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -135,6 +136,29 @@ func everyJob(contract.Verb, bool) bool { return true }
 
 // unfinished spares a Job that failed: people read its log until it expires.
 func unfinished(_ contract.Verb, finished bool) bool { return !finished }
+
+// blueprintFor is what the Jobs of both kinds are built from alike.
+func (c Common) blueprintFor(owner flow.Subject, kind string, verb contract.Verb, timeout time.Duration, backoffLimit *int32,
+	template v1alpha1.PodTemplate) jobs.Blueprint {
+	return jobs.Blueprint{
+		Owner:        owner,
+		Task:         contract.Task{Version: contract.Version, Verb: verb, Object: reference(owner, kind)},
+		PodTemplate:  template,
+		BackoffLimit: ptr.Deref(backoffLimit, 2),
+		Deadline:     flow.Remaining(owner, c.Now(), timeout),
+	}
+}
+
+// onStaging lets a blueprint's Job work on the owner's staging claim, which is made if it is not there.
+func (c Common) onStaging(ctx context.Context, b jobs.Blueprint, spec v1alpha1.StagingSpec, size resource.Quantity) (jobs.Blueprint, error) {
+	claim, err := c.ensureStaging(ctx, b.Owner, spec, size)
+	if err != nil {
+		return jobs.Blueprint{}, err
+	}
+	b.StagingClaim = claim
+	b.Task.StagingSizeBytes = size.Value()
+	return b, nil
+}
 
 // ensureStaging makes the staging claim of an owner if it is not there.
 func (c Common) ensureStaging(ctx context.Context, owner client.Object, spec v1alpha1.StagingSpec, size resource.Quantity) (string, error) {

@@ -52,36 +52,11 @@ func specOrDeletion() predicate.Predicate {
 
 // Reconcile looks at one backup.
 func (r *BackupReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	backup := &v1alpha1.DatabaseBackup{}
-	if err := r.load(ctx, request.NamespacedName, backup); err != nil {
-		return ctrl.Result{}, err
-	}
-	switch {
-	case backup.UID == "":
-		return ctrl.Result{}, nil
-	case !backup.DeletionTimestamp.IsZero():
-		return flow.ResultOf(ctx, r.reconcileDelete(ctx, backup))
-	case flow.Ended(backup):
-		return flow.ResultOf(ctx, r.tidy(ctx, backup))
-	}
-	if err := r.begin(ctx, backup); err != nil {
-		return ctrl.Result{}, err
-	}
-	before := backup.DeepCopy()
-	err := r.advance(ctx, backup)
-	result, err := r.Writer.Finish(ctx, before, backup, err)
-	if err == nil && flow.Ended(backup) {
-		return flow.ResultOf(ctx, r.tidy(ctx, backup))
-	}
-	return result, err
+	return lead(ctx, r.Common, request, &v1alpha1.DatabaseBackup{}, r)
 }
 
 // advance leads a backup through its stages as far as they are done.
 func (r *BackupReconciler) advance(ctx context.Context, backup *v1alpha1.DatabaseBackup) error {
-	if backup.Status.StartTime == nil {
-		now := metav1.NewTime(r.Now())
-		backup.Status.StartTime = &now
-	}
 	w := &backupWork{BackupReconciler: r, backup: backup, mayUpload: flow.IsTrue(backup, v1alpha1.ConditionSnapshotted)}
 	err := flow.Run(ctx, backup, r.Now(), backupTimeout(backup), []flow.Step{
 		{Stage: v1alpha1.ReasonPending, Failed: v1alpha1.ReasonPreflightFailed, Do: w.preflight},

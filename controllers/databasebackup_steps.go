@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/contract"
@@ -130,25 +129,13 @@ func (w *backupWork) stagingSize(ctx context.Context) (resource.Quantity, error)
 
 // blueprint of a Job that works on the staging claim, which is made if it is not there.
 func (w *backupWork) blueprint(ctx context.Context, verb contract.Verb, size resource.Quantity) (jobs.Blueprint, error) {
-	claim, err := w.ensureStaging(ctx, w.backup, w.backup.Spec.Staging, size)
-	if err != nil {
-		return jobs.Blueprint{}, err
-	}
-	blueprint := w.bare(verb)
-	blueprint.StagingClaim = claim
-	blueprint.Task.StagingSizeBytes = size.Value()
-	return blueprint, nil
+	return w.onStaging(ctx, w.bare(verb), w.backup.Spec.Staging, size)
 }
 
 // bare is a blueprint without a staging claim.
 func (w *backupWork) bare(verb contract.Verb) jobs.Blueprint {
-	return jobs.Blueprint{
-		Owner:        w.backup,
-		Task:         contract.Task{Version: contract.Version, Verb: verb, Object: reference(w.backup, kindBackup)},
-		PodTemplate:  w.backup.Spec.PodTemplate,
-		BackoffLimit: ptr.Deref(w.backup.Spec.BackoffLimit, 2),
-		Deadline:     flow.Remaining(w.backup, w.Now(), backupTimeout(w.backup)),
-	}
+	spec := w.backup.Spec
+	return w.blueprintFor(w.backup, kindBackup, verb, backupTimeout(w.backup), spec.BackoffLimit, spec.PodTemplate)
 }
 
 // snapshot takes a VolumeSnapshot of each data claim, or of the staging claim where none is named, all at once.

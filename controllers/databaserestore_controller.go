@@ -5,7 +5,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -37,36 +36,11 @@ func (r *RestoreReconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile looks at one restore.
 func (r *RestoreReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	restore := &v1alpha1.DatabaseRestore{}
-	if err := r.load(ctx, request.NamespacedName, restore); err != nil {
-		return ctrl.Result{}, err
-	}
-	switch {
-	case restore.UID == "":
-		return ctrl.Result{}, nil
-	case !restore.DeletionTimestamp.IsZero():
-		return flow.ResultOf(ctx, r.reconcileDelete(ctx, restore))
-	case flow.Ended(restore):
-		return flow.ResultOf(ctx, r.tidy(ctx, restore))
-	}
-	if err := r.begin(ctx, restore); err != nil {
-		return ctrl.Result{}, err
-	}
-	before := restore.DeepCopy()
-	err := r.advance(ctx, restore)
-	result, err := r.Writer.Finish(ctx, before, restore, err)
-	if err == nil && flow.Ended(restore) {
-		return flow.ResultOf(ctx, r.tidy(ctx, restore))
-	}
-	return result, err
+	return lead(ctx, r.Common, request, &v1alpha1.DatabaseRestore{}, r)
 }
 
 // advance leads a restore through its stages as far as they are done.
 func (r *RestoreReconciler) advance(ctx context.Context, restore *v1alpha1.DatabaseRestore) error {
-	if restore.Status.StartTime == nil {
-		now := metav1.NewTime(r.Now())
-		restore.Status.StartTime = &now
-	}
 	w := &restoreWork{RestoreReconciler: r, restore: restore}
 	err := flow.Run(ctx, restore, r.Now(), restoreTimeout(restore), []flow.Step{
 		{Stage: v1alpha1.ReasonPending, Failed: v1alpha1.ReasonPreflightFailed, Do: w.findSource},

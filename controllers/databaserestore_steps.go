@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -313,15 +312,7 @@ func (w *restoreWork) options() *engine.RestoreOptions {
 
 // blueprint of a Job that works on the staging claim, which is made if it is not there.
 func (w *restoreWork) blueprint(ctx context.Context, verb contract.Verb) (jobs.Blueprint, error) {
-	size := w.stagingSize()
-	claim, err := w.ensureStaging(ctx, w.restore, w.restore.Spec.Staging, size)
-	if err != nil {
-		return jobs.Blueprint{}, err
-	}
-	blueprint := w.bare(verb)
-	blueprint.StagingClaim = claim
-	blueprint.Task.StagingSizeBytes = size.Value()
-	return blueprint, nil
+	return w.onStaging(ctx, w.bare(verb), w.restore.Spec.Staging, w.stagingSize())
 }
 
 // stagingSize is what the user says, else room for the artifact.
@@ -335,11 +326,6 @@ func (w *restoreWork) stagingSize() resource.Quantity {
 
 // bare is a blueprint without a staging claim.
 func (w *restoreWork) bare(verb contract.Verb) jobs.Blueprint {
-	return jobs.Blueprint{
-		Owner:        w.restore,
-		Task:         contract.Task{Version: contract.Version, Verb: verb, Object: reference(w.restore, kindRestore)},
-		PodTemplate:  w.restore.Spec.PodTemplate,
-		BackoffLimit: ptr.Deref(w.restore.Spec.BackoffLimit, 2),
-		Deadline:     flow.Remaining(w.restore, w.Now(), restoreTimeout(w.restore)),
-	}
+	spec := w.restore.Spec
+	return w.blueprintFor(w.restore, kindRestore, verb, restoreTimeout(w.restore), spec.BackoffLimit, spec.PodTemplate)
 }
