@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/rand"
+
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
@@ -32,7 +34,7 @@ func restoreFailures(s *space, a artifacts) []restoreFailure {
 			v1alpha1.ReasonInspectionFailed, "ArtifactNotFound", []string{"prod/nosuch.pgdump.zst"}},
 		{"wrong-s3-key", func(spec *v1alpha1.DatabaseRestoreSpec) {
 			spec.Source.S3.CredentialsSecretRef.Name = "wrong-s3"
-		}, v1alpha1.ReasonInspectionFailed, "StoreCredentialsRejected", []string{"wrong-s3", "secretAccessKey"}},
+		}, v1alpha1.ReasonInspectionFailed, "StoreCredentialsRejected", []string{"minio.minio.svc", "secretAccessKey"}},
 		{"no-such-secret", func(spec *v1alpha1.DatabaseRestoreSpec) {
 			spec.Source.S3.CredentialsSecretRef.Name = "nosuch-s3"
 		}, v1alpha1.ReasonInspectionFailed, "SecretMissing", []string{"nosuch-s3"}},
@@ -71,7 +73,7 @@ func TestRestoreFailsClearly(t *testing.T) {
 	db := s.startPostgres("orders-db")
 	db.newDatabase("source", small("new"))
 	s.secret("wrong-password", map[string]string{"username": postgresUser, "password": awkwardPassword()})
-	s.secret("wrong-s3", map[string]string{"accessKeyID": env.access.accessKeyID, "secretAccessKey": awkwardPassword()})
+	s.secret("wrong-s3", map[string]string{"accessKeyID": env.access.accessKeyID, "secretAccessKey": rand.String(40)})
 	b := s.newBackup("source", db.database("source")).create().awaitReady()
 	failures := restoreFailures(s, db.artifactsOf(s, b))
 	for _, failure := range failures {

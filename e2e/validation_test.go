@@ -52,7 +52,7 @@ var refusedBackups = []refusedBackup{
 	}), []string{"mode is Disabled"}},
 	{"level too high", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Compression.Level = 99 }, []string{"compression.level", "19"}},
 	{"timeout of zero", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Timeout = &metav1.Duration{} },
-		[]string{"timeout must be greater than zero"}},
+		[]string{"spec.timeout", "greater than zero"}},
 	{"negative backoffLimit", func(spec *v1alpha1.DatabaseBackupSpec) { spec.BackoffLimit = ptr.To(int32(-1)) },
 		[]string{"spec.backoffLimit"}},
 	{"unknown policy", func(spec *v1alpha1.DatabaseBackupSpec) { spec.DeletionPolicy = "Keep" },

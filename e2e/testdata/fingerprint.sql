@@ -27,16 +27,16 @@ FROM pg_sequence q JOIN pg_class c ON c.oid = q.seqrelid JOIN user_schema s ON s
 ORDER BY s.nspname COLLATE "C", c.relname COLLATE "C";
 
 -- Large objects.
-SELECT 'large object', oid, md5(lo_get(oid)), pg_get_userbyid(lomowner), (SELECT string_agg(a::text, ',' ORDER BY a::text COLLATE "C") FROM unnest(lomacl) a),
+SELECT 'large object', oid, md5(lo_get(oid)), pg_get_userbyid(lomowner), (SELECT string_agg(a::text, ',' ORDER BY a::text COLLATE "C") FROM unnest(coalesce(lomacl, acldefault('L', lomowner))) a),
        obj_description(oid, 'pg_largeobject')
 FROM pg_largeobject_metadata ORDER BY oid;
 
--- Owners and grants.
+-- Owners and grants. Grants that were never changed are those of their kind by default, which a dump does not write down.
 SELECT 'grants on schema', nspname, pg_get_userbyid(nspowner),
-       (SELECT string_agg(a::text, ',' ORDER BY a::text COLLATE "C") FROM unnest(nspacl) a)
+       (SELECT string_agg(a::text, ',' ORDER BY a::text COLLATE "C") FROM unnest(coalesce(nspacl, acldefault('n', nspowner))) a)
 FROM pg_namespace WHERE oid IN (SELECT oid FROM user_schema) ORDER BY nspname COLLATE "C";
 SELECT 'grants on relation', name, relkind, pg_get_userbyid(relowner), relrowsecurity, relforcerowsecurity,
-       (SELECT string_agg(a::text, ',' ORDER BY a::text COLLATE "C") FROM unnest(relacl) a)
+       (SELECT string_agg(a::text, ',' ORDER BY a::text COLLATE "C") FROM unnest(coalesce(relacl, acldefault(CASE relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", relowner))) a)
 FROM user_relation WHERE relkind IN ('r', 'p', 'v', 'm', 'S', 'f') ORDER BY name COLLATE "C";
 SELECT 'grants on column', r.name, a.attname, (SELECT string_agg(x::text, ',' ORDER BY x::text COLLATE "C") FROM unnest(a.attacl) x)
 FROM user_relation r JOIN pg_attribute a ON a.attrelid = r.oid WHERE a.attacl IS NOT NULL ORDER BY r.name COLLATE "C", a.attname COLLATE "C";
@@ -63,7 +63,7 @@ FROM pg_trigger t JOIN user_relation r ON r.oid = t.tgrelid WHERE NOT t.tgisinte
 SELECT 'policy', r.name, p.polname, p.polcmd, md5(coalesce(pg_get_expr(p.polqual, p.polrelid), ''))
 FROM pg_policy p JOIN user_relation r ON r.oid = p.polrelid ORDER BY r.name COLLATE "C", p.polname COLLATE "C";
 SELECT 'function', s.nspname, p.proname, pg_get_userbyid(p.proowner), md5(pg_get_functiondef(p.oid)),
-       (SELECT string_agg(a::text, ',' ORDER BY a::text COLLATE "C") FROM unnest(p.proacl) a)
+       (SELECT string_agg(a::text, ',' ORDER BY a::text COLLATE "C") FROM unnest(coalesce(p.proacl, acldefault('f', p.proowner))) a)
 FROM pg_proc p JOIN user_schema s ON s.oid = p.pronamespace
 WHERE p.prokind IN ('f', 'p') AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
 ORDER BY s.nspname COLLATE "C", p.proname COLLATE "C", 5;
@@ -75,7 +75,7 @@ WHERE obj_description(r.oid, 'pg_class') IS NOT NULL ORDER BY r.name COLLATE "C"
 
 -- The database itself.
 SELECT 'database', pg_get_userbyid(datdba), pg_encoding_to_char(encoding), datcollate, datctype, datconnlimit, datallowconn,
-       (SELECT string_agg(a::text, ',' ORDER BY a::text COLLATE "C") FROM unnest(datacl) a), shobj_description(oid, 'pg_database')
+       (SELECT string_agg(a::text, ',' ORDER BY a::text COLLATE "C") FROM unnest(coalesce(datacl, acldefault('d', datdba))) a), shobj_description(oid, 'pg_database')
 FROM pg_database WHERE datname = current_database();
 SELECT 'database setting', setrole = 0 OR pg_get_userbyid(setrole) IS NULL, CASE WHEN setrole = 0 THEN '' ELSE pg_get_userbyid(setrole) END,
        (SELECT string_agg(c, ',' ORDER BY c COLLATE "C") FROM unnest(setconfig) c)
