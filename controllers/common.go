@@ -110,7 +110,7 @@ func (c Common) letGo(ctx context.Context, subject flow.Subject) error {
 }
 
 // removeJobs deletes those of the owner's Jobs that remove says yes to, and returns how many are not gone yet.
-func (c Common) removeJobs(ctx context.Context, owner client.Object, remove func(stage contract.Verb, finished bool) bool) (int, error) {
+func (c Common) removeJobs(ctx context.Context, owner client.Object, remove func(stage contract.Verb) bool) (int, error) {
 	list, err := c.Jobs.Of(ctx, owner)
 	if err != nil {
 		return 0, err
@@ -118,7 +118,7 @@ func (c Common) removeJobs(ctx context.Context, owner client.Object, remove func
 	left := 0
 	for i := range list {
 		job := &list[i]
-		if !remove(contract.Verb(job.Labels[v1alpha1.LabelStage]), jobs.Finished(job)) {
+		if !remove(contract.Verb(job.Labels[v1alpha1.LabelStage])) {
 			continue
 		}
 		left++
@@ -132,10 +132,7 @@ func (c Common) removeJobs(ctx context.Context, owner client.Object, remove func
 	return left, nil
 }
 
-func everyJob(contract.Verb, bool) bool { return true }
-
-// unfinished spares a Job that failed: people read its log until it expires.
-func unfinished(_ contract.Verb, finished bool) bool { return !finished }
+func everyJob(contract.Verb) bool { return true }
 
 // blueprintFor is what the Jobs of both kinds are built from alike.
 func (c Common) blueprintFor(owner flow.Subject, kind string, verb contract.Verb, timeout time.Duration, backoffLimit *int32,

@@ -70,19 +70,16 @@ func (r *BackupReconciler) advance(ctx context.Context, backup *v1alpha1.Databas
 	return err
 }
 
-// tidy removes what an ended backup needs no more. A failed one keeps its failed Job for a while, so that people can
-// read its log, and nothing else; a Ready one keeps its snapshots.
+// tidy removes what an ended backup needs no more. A Ready one keeps its snapshots, a failed one nothing. Its failed Job
+// goes too, as a pod that is there keeps the staging claim from going, even when it has ended; what the Job had to say
+// stands in status.
 func (r *BackupReconciler) tidy(ctx context.Context, backup *v1alpha1.DatabaseBackup) error {
-	remove := everyJob
-	if flow.IsTrue(backup, v1alpha1.ConditionStalled) {
-		remove = unfinished
-		if flow.Has(backup, v1alpha1.ConditionSnapshotted) {
-			if err := r.Snapshots.Remove(ctx, backup); err != nil {
-				return err
-			}
+	if flow.IsTrue(backup, v1alpha1.ConditionStalled) && flow.Has(backup, v1alpha1.ConditionSnapshotted) {
+		if err := r.Snapshots.Remove(ctx, backup); err != nil {
+			return err
 		}
 	}
-	if _, err := r.removeJobs(ctx, backup, remove); err != nil {
+	if _, err := r.removeJobs(ctx, backup, everyJob); err != nil {
 		return err
 	}
 	return r.removeStaging(ctx, backup)

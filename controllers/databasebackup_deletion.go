@@ -21,7 +21,7 @@ func (r *BackupReconciler) reconcileDelete(ctx context.Context, backup *v1alpha1
 	if !controllerutil.ContainsFinalizer(backup, v1alpha1.Finalizer) {
 		return nil
 	}
-	left, err := r.removeJobs(ctx, backup, func(stage contract.Verb, _ bool) bool { return stage != contract.VerbDelete })
+	left, err := r.removeJobs(ctx, backup, func(stage contract.Verb) bool { return stage != contract.VerbDelete })
 	if err == nil && left > 0 {
 		err = flow.Waiting(poll, "%d Jobs are ending", left)
 	}

@@ -55,14 +55,9 @@ func (r *RestoreReconciler) advance(ctx context.Context, restore *v1alpha1.Datab
 	return err
 }
 
-// tidy removes what an ended restore needs no more. A failed one keeps its failed Job for a while, so that people can
-// read its log.
+// tidy removes what an ended restore needs no more.
 func (r *RestoreReconciler) tidy(ctx context.Context, restore *v1alpha1.DatabaseRestore) error {
-	remove := everyJob
-	if flow.IsTrue(restore, v1alpha1.ConditionStalled) {
-		remove = unfinished
-	}
-	if _, err := r.removeJobs(ctx, restore, remove); err != nil {
+	if _, err := r.removeJobs(ctx, restore, everyJob); err != nil {
 		return err
 	}
 	return r.removeStaging(ctx, restore)
