@@ -53,22 +53,22 @@ func (h *hashedFile) digest() string { return hex.EncodeToString(h.sum.Sum(nil))
 
 // checkWriter lets an engine follow a dump while it is written.
 type checkWriter struct {
-	pipe   *io.PipeWriter
-	result chan error
+	pipe *io.PipeWriter
+	done chan struct{} // closed when err is final
+	err  error
 }
 
 func newCheckWriter(ctx context.Context, eng engine.Engine, tools engine.Runner, format string) *checkWriter {
 	reader, writer := io.Pipe()
-	c := &checkWriter{pipe: writer, result: make(chan error, 1)}
+	c := &checkWriter{pipe: writer, done: make(chan struct{})}
 	go func() {
-		err := eng.Check(ctx, tools, format, reader)
-		if err != nil {
-			_ = reader.CloseWithError(incomplete(err))
+		defer close(c.done)
+		if c.err = eng.Check(ctx, tools, format, reader); c.err != nil {
+			_ = reader.CloseWithError(incomplete(c.err))
 		} else {
 			// whatever comes now would stand behind the end
 			_ = reader.CloseWithError(incomplete(errors.New("it goes on behind its end")))
 		}
-		c.result <- err
 	}()
 	return c
 }
@@ -78,8 +78,9 @@ func (c *checkWriter) Write(p []byte) (int, error) { return c.pipe.Write(p) }
 // finish tells the end of the dump and returns whether it was whole.
 func (c *checkWriter) finish() error {
 	_ = c.pipe.Close()
-	if err := <-c.result; err != nil {
-		return incomplete(err)
+	<-c.done
+	if c.err != nil {
+		return incomplete(c.err)
 	}
 	return nil
 }
@@ -87,7 +88,7 @@ func (c *checkWriter) finish() error {
 // abort ends the check of a dump that failed.
 func (c *checkWriter) abort(err error) {
 	_ = c.pipe.CloseWithError(err)
-	<-c.result
+	<-c.done
 }
 
 // incomplete is the failure of a dump that its check does not accept.

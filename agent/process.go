@@ -45,7 +45,7 @@ func (p *processes) Look(program string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if target, err := filepath.EvalSymlinks(path); err != nil || filepath.Base(target) != "pg_wrapper" {
+	if !isWrapper(path) {
 		return path, nil
 	}
 	versions, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
@@ -53,6 +53,11 @@ func (p *processes) Look(program string) (string, error) {
 		return path, nil
 	}
 	return slices.MaxFunc(versions, func(a, b string) int { return versionOf(a) - versionOf(b) }), nil
+}
+
+func isWrapper(path string) bool {
+	target, err := filepath.EvalSymlinks(path)
+	return err == nil && filepath.Base(target) == "pg_wrapper"
 }
 
 func versionOf(path string) int {

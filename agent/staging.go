@@ -86,10 +86,11 @@ func (w *work) readStaged() (*staged, error) {
 		return nil, fmt.Errorf("read the staged result: %w", err)
 	}
 	var record staged
-	if err := json.Unmarshal(raw, &record); err != nil || record.ObjectUID != w.task.Object.UID || record.Version != contract.Version {
-		return nil, nil // a leftover, which is made anew
+	readable := json.Unmarshal(raw, &record) == nil
+	if readable && record.ObjectUID == w.task.Object.UID && record.Version == contract.Version {
+		return &record, nil
 	}
-	return &record, nil
+	return nil, nil // a leftover, which is made anew
 }
 
 // clean removes what earlier runs left unfinished, and with everything also what they finished.

@@ -130,8 +130,8 @@ func (r Result) Encode() []byte {
 		message = fmt.Sprintf("the names of the %d databases to restore are too long to be handed over in %d bytes: "+
 			"restore fewer at a time, with spec.database.names", len(r.Target.Databases), MaxResultBytes)
 	}
-	raw, _ := json.Marshal(Result{Version: Version, Verb: r.Verb, Failure: &Failure{Reason: ReasonInternal, Message: message}})
-	return raw
+	return fmt.Appendf(nil, `{"version":%d,"verb":%q,"failure":{"reason":%q,"message":%q,"retryable":false}}`,
+		Version, r.Verb, ReasonInternal, message)
 }
 
 func cutMessage(most int) func(*Result) {
@@ -165,14 +165,14 @@ func CutMiddle(text string, most int) string {
 }
 
 func validPrefix(s string) string {
-	for len(s) > 0 && s[len(s)-1] >= 0x80 {
+	for s != "" && s[len(s)-1] >= 0x80 {
 		s = s[:len(s)-1]
 	}
 	return s
 }
 
 func validSuffix(s string) string {
-	for len(s) > 0 && s[0] >= 0x80 {
+	for s != "" && s[0] >= 0x80 {
 		s = s[1:]
 	}
 	return s

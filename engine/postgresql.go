@@ -134,7 +134,7 @@ func checkArchive(ctx context.Context, tools Runner, dump io.Reader, visit func(
 	in := bufio.NewReaderSize(dump, 4096)
 	head, err := in.Peek(lead)
 	switch {
-	case err != nil && err != io.EOF:
+	case err != nil && !pgsql.Ended(err):
 		return err
 	case len(head) == 0:
 		return fmt.Errorf("%w: it is empty", pgarchive.ErrCut)
@@ -150,10 +150,10 @@ func checkScript(script io.Reader) error {
 	scanner := pgsql.NewScanner(script)
 	for count := 0; ; count++ {
 		statement, err := scanner.Next()
-		if err == io.EOF && count == 0 {
+		if pgsql.Ended(err) && count == 0 {
 			return errors.New("the script holds no statement")
 		}
-		if err == io.EOF {
+		if pgsql.Ended(err) {
 			return nil
 		}
 		if err != nil {

@@ -176,4 +176,3 @@ func (p *partWriter) flush() error {
 	p.part = p.part[:0]
 	return err
 }
-

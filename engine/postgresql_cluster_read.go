@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/engine/internal/pgarchive"
@@ -23,12 +24,7 @@ func nextFile(in *tar.Reader, names ...string) (*tar.Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if header.Name == name {
-			return header, nil
-		}
-	}
-	if len(names) > 0 {
+	if len(names) > 0 && !slices.Contains(names, header.Name) {
 		return nil, fmt.Errorf("%w: the tar holds %q where %s should be", pgarchive.ErrMalformed, header.Name, strings.Join(names, " or "))
 	}
 	return header, nil
@@ -99,8 +95,11 @@ const tarBlock = 512
 // endOfTar wants the two empty blocks that end a tar, and nothing behind them.
 func endOfTar(in *tar.Reader, dump *countingReader) error {
 	content := (dump.count + tarBlock - 1) / tarBlock * tarBlock
-	if _, err := in.Next(); err != io.EOF {
-		return fmt.Errorf("%w: something stands behind the end marker (%v)", pgarchive.ErrMalformed, err)
+	switch header, err := in.Next(); {
+	case err == nil:
+		return fmt.Errorf("%w: %q stands behind the end marker", pgarchive.ErrMalformed, header.Name)
+	case !errors.Is(err, io.EOF):
+		return err
 	}
 	if dump.count < content+2*tarBlock {
 		return pgarchive.ErrCut

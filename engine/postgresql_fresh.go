@@ -20,7 +20,7 @@ func (r *restore) createFresh(ctx context.Context, item *restoreItem) error {
 	}
 	err = execute(ctx, r.admin, statement)
 	if hasCode(err, codeBadValue, codeWrongObject, codeNoSuchObject, codeNotPossible, "42601") {
-		r.note("database %s has the server's default locale, since the server could not give it the dump's (%v)", item.target, err)
+		r.notef("database %s has the server's default locale, since the server could not give it the dump's (%v)", item.target, err)
 		plain := "CREATE DATABASE " + quote(item.fresh) + " TEMPLATE template0"
 		if item.info.encoding != "" {
 			plain += " ENCODING " + pgsql.Literal(item.info.encoding)
@@ -86,7 +86,7 @@ func (r *restore) findTablespaces(ctx context.Context, item *restoreItem) error 
 	}
 	if len(missing) > 0 {
 		item.info.missingTablespace = true
-		r.note("database %s lies in the default tablespace alone, since the server lacks tablespaces of the dump: %s",
+		r.notef("database %s lies in the default tablespace alone, since the server lacks tablespaces of the dump: %s",
 			item.target, strings.Join(missing, ", "))
 	}
 	return nil

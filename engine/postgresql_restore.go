@@ -84,7 +84,7 @@ func (r *restore) exists(ctx context.Context, database string) (bool, error) {
 	return there, nil
 }
 
-func (r *restore) note(format string, args ...any) {
+func (r *restore) notef(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 

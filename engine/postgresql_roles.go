@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"io"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -47,7 +46,7 @@ func (r *restore) runRoles(ctx context.Context, before map[string]bool) error {
 	scanner := pgsql.NewScanner(bytes.NewReader(r.roles))
 	for {
 		statement, err := scanner.Next()
-		if err == io.EOF {
+		if pgsql.Ended(err) {
 			return nil
 		}
 		if err != nil {
@@ -77,7 +76,7 @@ func (r *restore) roleStatement(ctx context.Context, statement string, before ma
 	case verb.Is("grant"):
 		r.tryRole(ctx, withoutGrantor(statement, tokens), "a grant to role "+tokens[len(tokens)-1].Text)
 	case verb.Is("create") && object.Is("tablespace"):
-		r.note("tablespace %s was not created: tablespaces are folders of the server", tokens[2].Text)
+		r.notef("tablespace %s was not created: tablespaces are folders of the server", tokens[2].Text)
 	}
 	return nil
 }
@@ -100,11 +99,11 @@ func (r *restore) createRole(ctx context.Context, statement, role string, before
 // tryRole runs a statement without which a restore is still good, and notes when it fails.
 func (r *restore) tryRole(ctx context.Context, statement, what string) {
 	if err := execute(ctx, r.admin, "SAVEPOINT role"); err != nil {
-		r.note("%s could not be restored: %v", what, err)
+		r.notef("%s could not be restored: %v", what, err)
 		return
 	}
 	if err := execute(ctx, r.admin, statement); err != nil {
-		r.note("%s could not be restored: %v", what, err)
+		r.notef("%s could not be restored: %v", what, err)
 		_ = execute(ctx, r.admin, "ROLLBACK TO role") // where this fails, so does COMMIT
 	}
 }

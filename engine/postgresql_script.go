@@ -26,7 +26,7 @@ func (r *restore) loadScript(ctx context.Context, item *restoreItem, script io.R
 	scanner := pgsql.NewScanner(script)
 	for {
 		statement, err := scanner.Next()
-		if err == io.EOF {
+		if pgsql.Ended(err) {
 			return nil
 		}
 		if err != nil {
@@ -40,7 +40,7 @@ func (r *restore) loadScript(ctx context.Context, item *restoreItem, script io.R
 		}
 		err = runStatement(ctx, conn, scanner, statement)
 		if hasCode(err, codeNoSuchObject) && setsParameter(statement) {
-			r.note("%s was left out, since the server does not know it", oneLine(statement.Text))
+			r.notef("%s was left out, since the server does not know it", oneLine(statement.Text))
 			continue
 		}
 		if err != nil {

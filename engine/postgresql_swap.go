@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,15 +37,7 @@ const (
 
 func hasCode(err error, codes ...string) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok {
-		return false
-	}
-	for _, code := range codes {
-		if refused.Code == code {
-			return true
-		}
-	}
-	return false
+	return ok && slices.Contains(codes, refused.Code)
 }
 
 // mark is the comment that a fresh database bears until its restore is noted down: so a later run knows that the swap
@@ -266,11 +259,11 @@ func (r *restore) heldError(ctx context.Context, cause error) error {
 func (r *restore) finish(ctx context.Context) {
 	for _, item := range r.items {
 		if err := r.unmark(ctx, item); err != nil {
-			r.note("the comment on database %s could not be set: %v", item.target, err)
+			r.notef("the comment on database %s could not be set: %v", item.target, err)
 		}
 		for _, name := range []string{item.old, item.fresh} {
 			if err := r.drop(ctx, name); err != nil {
-				r.note("the old database is still there as %s: drop it by hand: %v", name, err)
+				r.notef("the old database is still there as %s: drop it by hand: %v", name, err)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +13,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"crypto/x509"
 
 	"github.com/jackc/pgx/v5/pgconn"
 

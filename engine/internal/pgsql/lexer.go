@@ -47,7 +47,7 @@ func (b *blockDepth) createsRoutine() bool {
 func (s *Scanner) metaCommand() error {
 	line := s.line
 	rest, err := s.restOfLine(make([]byte, 0, 64))
-	if err != nil && err != io.EOF {
+	if err != nil && !Ended(err) {
 		return err
 	}
 	command := `\` + strings.TrimSpace(string(rest))
@@ -79,7 +79,7 @@ func (s *Scanner) restOfLine(keep []byte) ([]byte, error) {
 func (s *Scanner) comment(c byte) error {
 	s.endWord()
 	next, err := s.in.Peek(1)
-	if err != nil && err != io.EOF {
+	if err != nil && !Ended(err) {
 		return err
 	}
 	switch {
@@ -104,7 +104,7 @@ func (s *Scanner) lineComment() error {
 	case "- PostgreSQL database dump complete":
 		s.complete = true
 	}
-	if err == io.EOF {
+	if Ended(err) {
 		return nil
 	}
 	return err
@@ -134,7 +134,7 @@ func (s *Scanner) blockComment() error {
 }
 
 func cutInside(err error, what string, line int) error {
-	if err == io.EOF {
+	if Ended(err) {
 		return fmt.Errorf("%w inside %s near line %d", ErrCut, what, line)
 	}
 	return err
@@ -172,7 +172,7 @@ func (s *Scanner) quoted(quote byte, escapes bool) error {
 // doubled goes on with the same kind of quotes when the closing one was half of a doubled one.
 func (s *Scanner) doubled(quote byte, escapes bool) error {
 	next, err := s.in.Peek(1)
-	if err != nil && err != io.EOF {
+	if err != nil && !Ended(err) {
 		return err
 	}
 	if len(next) == 0 || next[0] != quote {
@@ -189,7 +189,7 @@ func (s *Scanner) dollar() error {
 		return s.add('$')
 	}
 	ahead, err := s.in.Peek(128)
-	if err != nil && err != io.EOF {
+	if err != nil && !Ended(err) {
 		return err
 	}
 	tag := dollarTag("$" + string(ahead))
@@ -240,12 +240,12 @@ func (r *rows) fill() error {
 		return io.EOF
 	}
 	piece, err := r.s.in.ReadSlice('\n') // or a buffer full of a longer line
-	if r.start && (string(piece) == "\\.\n" || string(piece) == "\\.\r\n" || err == io.EOF && string(piece) == `\.`) {
+	if r.start && (string(piece) == "\\.\n" || string(piece) == "\\.\r\n" || Ended(err) && string(piece) == `\.`) {
 		r.s.inRows = false
 		r.s.line++
 		return io.EOF
 	}
-	if err == io.EOF {
+	if Ended(err) {
 		return cutInside(err, "the rows of a COPY", r.s.line)
 	}
 	r.start = err == nil

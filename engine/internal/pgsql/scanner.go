@@ -52,6 +52,9 @@ type Scanner struct {
 	dumped, complete bool
 }
 
+// Ended tells the end of a stream from failures: only the bare io.EOF is one, an io.EOF that somebody wrapped is not.
+func Ended(err error) bool { return err == io.EOF } //nolint:errorlint // see above
+
 // NewScanner reads a script.
 func NewScanner(script io.Reader) *Scanner {
 	s := &Scanner{in: bufio.NewReaderSize(script, scanBuffer), line: 1}
@@ -73,7 +76,7 @@ func (s *Scanner) Next() (Statement, error) {
 	statement := Statement{Line: s.line}
 	for {
 		c, err := s.in.ReadByte()
-		if err == io.EOF {
+		if Ended(err) {
 			return statement, s.end()
 		}
 		if err != nil {
@@ -110,7 +113,7 @@ func (s *Scanner) finish(statement Statement) (Statement, error) {
 	if len(tokens) > 1 && tokens[0].Is("copy") && copiesIn(Tokens(statement.Text)) {
 		statement.CopyIn, s.inRows = true, true
 		// psql reads the rows from the next line on
-		if _, err := s.restOfLine(nil); err != nil && err != io.EOF { // rows that are missing are told by Rows
+		if _, err := s.restOfLine(nil); err != nil && !Ended(err) { // rows that are missing are told by Rows
 			return statement, err
 		}
 		return statement, nil
