@@ -75,7 +75,7 @@ func (r *BackupReconciler) advance(ctx context.Context, backup *v1alpha1.Databas
 // stands in status.
 func (r *BackupReconciler) tidy(ctx context.Context, backup *v1alpha1.DatabaseBackup) error {
 	if flow.IsTrue(backup, v1alpha1.ConditionStalled) && flow.Has(backup, v1alpha1.ConditionSnapshotted) {
-		if err := r.Snapshots.Remove(ctx, backup); err != nil {
+		if _, err := r.Snapshots.Remove(ctx, backup); err != nil {
 			return err
 		}
 	}

@@ -48,9 +48,12 @@ func (r *BackupReconciler) reconcileDelete(ctx context.Context, backup *v1alpha1
 	return r.letGo(ctx, backup)
 }
 
-// removeSnapshots returns nil when the snapshots are deleted, or when that cannot be done in time.
+// removeSnapshots returns nil when the snapshots are gone, or when that cannot be done in time.
 func (r *BackupReconciler) removeSnapshots(ctx context.Context, backup *v1alpha1.DatabaseBackup) error {
-	err := r.Snapshots.Remove(ctx, backup)
+	left, err := r.Snapshots.Remove(ctx, backup)
+	if err == nil && left > 0 {
+		err = flow.Waiting(poll, "%d VolumeSnapshots are going", left)
+	}
 	if err == nil || r.timeToDelete(backup) > 0 {
 		return err
 	}

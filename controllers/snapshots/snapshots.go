@@ -121,21 +121,26 @@ func (t Taker) handle(ctx context.Context, snapshot *snapshotv1.VolumeSnapshot) 
 	return *content.Status.SnapshotHandle, nil
 }
 
-// Remove deletes the VolumeSnapshots that were made for an owner, and no others. A cluster without their API has none.
-func (t Taker) Remove(ctx context.Context, owner client.Object) error {
+// Remove deletes the VolumeSnapshots that were made for an owner, and no others, and returns how many are not gone yet.
+// A cluster without their API has none.
+func (t Taker) Remove(ctx context.Context, owner client.Object) (int, error) {
 	var list snapshotv1.VolumeSnapshotList
 	err := t.Live.List(ctx, &list, client.InNamespace(owner.GetNamespace()),
 		client.MatchingLabels{v1alpha1.LabelOwnerUID: string(owner.GetUID())})
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return fmt.Errorf("listing VolumeSnapshots: %w", err)
+		return 0, fmt.Errorf("listing VolumeSnapshots: %w", err)
 	}
 	for i := range list.Items {
-		if err := client.IgnoreNotFound(t.Client.Delete(ctx, &list.Items[i])); err != nil {
-			return fmt.Errorf("deleting VolumeSnapshot %s: %w", list.Items[i].Name, err)
+		snapshot := &list.Items[i]
+		if !snapshot.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := client.IgnoreNotFound(t.Client.Delete(ctx, snapshot)); err != nil {
+			return len(list.Items), fmt.Errorf("deleting VolumeSnapshot %s: %w", snapshot.Name, err)
 		}
 	}
-	return nil
+	return len(list.Items), nil
 }

@@ -144,7 +144,7 @@ func TestRemoveDeletesWhatWasMadeForTheOwnerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := b.Remove(t.Context(), b.owner); err != nil {
+		if _, err := b.Remove(t.Context(), b.owner); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestRemoveHasNothingToDoWithoutTheAPI(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupKind{Group: "snapshot.storage.k8s.io", Kind: "VolumeSnapshot"}
 	taker := snapshots.Taker{Live: failing(t, &meta.NoKindMatchError{GroupKind: kind}).Live}
-	if err := taker.Remove(t.Context(), testutil.Backup("orders").UID("u").Build()); err != nil {
+	if _, err := taker.Remove(t.Context(), testutil.Backup("orders").UID("u").Build()); err != nil {
 		t.Errorf("a cluster without snapshots cannot let a backup go: %v", err)
 	}
 }

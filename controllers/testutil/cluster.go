@@ -75,9 +75,13 @@ func (c *Cluster) runJobs(ctx context.Context, namespace string) error {
 	return nil
 }
 
+// runJob runs a Job as far as Answer says. Its claim is bound first: no pod runs before that.
 func (c *Cluster) runJob(ctx context.Context, job *batchv1.Job) error {
 	task, err := TaskOf(job)
 	if err != nil {
+		return err
+	}
+	if err := c.bindClaims(ctx, job.Namespace); err != nil {
 		return err
 	}
 	if c.Answer == nil {

@@ -37,7 +37,7 @@ func (c *Cluster) Collect(ctx context.Context, namespace string) error {
 func (c *Cluster) collect(ctx context.Context, object client.Object, there map[types.UID]bool) error {
 	owner := metav1.GetControllerOf(object)
 	if owner != nil && !there[owner.UID] && object.GetDeletionTimestamp().IsZero() {
-		return client.IgnoreNotFound(c.Client.Delete(ctx, object, client.GracePeriodSeconds(0)))
+		return c.collectOrphan(ctx, object, owner.UID)
 	}
 	if object.GetDeletionTimestamp().IsZero() {
 		return nil
@@ -53,6 +53,16 @@ func (c *Cluster) collect(ctx context.Context, object client.Object, there map[t
 	}
 	object.SetFinalizers(kept)
 	return client.IgnoreNotFound(c.Client.Update(ctx, object))
+}
+
+// collectOrphan looks once more whether the owner is there: one that was made a moment ago is not among the UIDs that
+// were read before its children.
+func (c *Cluster) collectOrphan(ctx context.Context, object client.Object, owner types.UID) error {
+	there, err := c.uids(ctx, object.GetNamespace())
+	if err != nil || there[owner] {
+		return err
+	}
+	return client.IgnoreNotFound(c.Client.Delete(ctx, object, client.GracePeriodSeconds(0)))
 }
 
 // uids of all that may own something, apart from Jobs that are going.
