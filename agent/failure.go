@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/holdfast-dev/holdfast/contract"
 	"github.com/holdfast-dev/holdfast/engine"
@@ -55,6 +56,9 @@ func (w *work) failure(ctx context.Context, err error) *contract.Failure {
 				break
 			}
 		}
+	}
+	if errors.Is(err, storage.ErrCredentials) && w.task.StoreSecret != nil {
+		failure.Message += fmt.Sprintf(" (Secret %s)", w.task.StoreSecret.Name)
 	}
 	failure.Message = w.redactor.redact(failure.Message)
 	return failure

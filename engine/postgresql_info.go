@@ -162,8 +162,9 @@ func roleMissing(roles []string) *Error {
 	for _, role := range roles[:min(len(roles), 5)] {
 		create = append(create, "CREATE ROLE "+quote(role))
 	}
-	return Permanent(ReasonRoleMissing, "the dump speaks of roles that the server lacks: %s: create them (%s), or set "+
-		"spec.options.ownership and spec.options.privileges to Omit", strings.Join(roles, ", "), strings.Join(create, "; "))
+	return Permanent(ReasonRoleMissing, "the dump speaks of roles that the server lacks: %s: create them (%s), or, where they are but "+
+		"owners and grantees, set spec.options.ownership and spec.options.privileges to Omit (row-level policies need their roles "+
+		"all the same)", strings.Join(roles, ", "), strings.Join(create, "; "))
 }
 
 // needRoles fails when owners or grantees of the dump are no roles of the server.
