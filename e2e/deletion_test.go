@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -58,10 +59,12 @@ func checkTraces(t *testing.T, s *space, b *backup, want bool) {
 		}
 	}
 	snapshot := client.ObjectKey{Namespace: s.namespace, Name: b.Status.VolumeSnapshots[0].Name}
-	err := env.kube.Get(t.Context(), snapshot, &snapshotv1.VolumeSnapshot{})
-	if got := err == nil; got != want {
-		t.Errorf("after the deletion of %s, its VolumeSnapshot is there: %t (%v), want %t", b.Name, got, err, want)
-	}
+	// A snapshot that is deleted goes once its driver has let go of it.
+	await(t, fmt.Sprintf("the VolumeSnapshot %s to be there: %t", snapshot.Name, want), time.Minute,
+		func(ctx context.Context) (bool, string) {
+			err := env.kube.Get(ctx, snapshot, &snapshotv1.VolumeSnapshot{})
+			return client.IgnoreNotFound(err) == nil && (err == nil) == want, errorText(err)
+		})
 }
 
 func objectExists(t *testing.T, bucket, key string) bool {

@@ -16,6 +16,9 @@ import (
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
+// agentUID is the user of Holdfast's Jobs unless the object says otherwise.
+const agentUID = 65532
+
 // TestSnapshotFailsAtFirst shows that an error of a snapshot is no failure as long as its time has not run out.
 func TestSnapshotFailsAtFirst(t *testing.T) {
 	t.Parallel()
@@ -74,6 +77,8 @@ func (s *space) sumsOnSnapshot(snapshot string) string {
 	look.Args = []string{"find", "/look", "-type", "f", "-exec", "sha256sum", "{}", "+"}
 	look.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/look", ReadOnly: true}}
 	look.ReadinessProbe = nil
+	// The agent's files are its user's own.
+	spec.SecurityContext.RunAsUser, spec.SecurityContext.FSGroup = ptr.To(int64(agentUID)), ptr.To(int64(agentUID))
 	s.create(&corev1.Pod{ObjectMeta: s.meta("look"), Spec: spec})
 	await(s.t, "the sums of the files on the snapshot", patience, func(ctx context.Context) (bool, string) {
 		var pod corev1.Pod
