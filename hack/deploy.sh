@@ -10,17 +10,20 @@ DEPLOYMENT=deployment/holdfast-controller-manager
 
 build() { "$(hack/tools.sh kustomize)/kustomize" build "$1"; }
 
-install() { build config/crd | kubectl apply --server-side -f -; }
+# install returns when objects of both kinds are taken.
+install() {
+	build config/crd | kubectl apply --server-side -f -
+	kubectl wait --for condition=Established --timeout 1m \
+		crd/databasebackups.holdfast.dev crd/databaserestores.holdfast.dev
+}
 
 # uninstall refuses while there are objects: their finalizers need the operator, and a deletionPolicy of Delete would
 # take artifacts along that nobody meant to lose.
 uninstall() {
-	local left
-	if ! kubectl get crd databasebackups.holdfast.dev databaserestores.holdfast.dev >/dev/null; then
-		say "the CRDs are not installed"
-		return
-	fi
-	left="$(kubectl get databasebackups,databaserestores --all-namespaces --output name)"
+	local crds left
+	crds="$(kubectl get crd databasebackups.holdfast.dev databaserestores.holdfast.dev --ignore-not-found --output name)"
+	[ -n "$crds" ] || { say "the CRDs are not installed" && return; }
+	left="$(kubectl get "$(sed 's|.*/||' <<<"$crds" | paste -sd,)" --all-namespaces --output name)"
 	[ -z "$left" ] || die "delete these first, while the operator runs:"$'\n'"$left"
 	build config/crd | kubectl delete --ignore-not-found -f -
 }
