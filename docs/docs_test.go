@@ -16,7 +16,7 @@ import (
 // TestRunbookKnowsEveryReason shows that whoever finds a reason in a status finds it in the runbook too.
 func TestRunbookKnowsEveryReason(t *testing.T) {
 	runbook := read(t, "restore-runbook.md") + read(t, "how-it-works.md")
-	for _, file := range []string{"../api/v1alpha1/conditions.go", "../contract/result.go"} {
+	for _, file := range []string{"../api/v1alpha1/conditions.go", "../contract/result.go", "../engine/errors.go"} {
 		reasons := reasonsOf(t, file)
 		if len(reasons) < 10 {
 			t.Errorf("%s has only %d reasons: this test does not find them any more", file, len(reasons))
