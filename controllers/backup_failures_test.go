@@ -86,10 +86,9 @@ func TestBackupFailsAsItsAgentsSay(t *testing.T) {
 	for name, test := range map[string]struct {
 		verb  contract.Verb
 		stage string
-		left  []string
 	}{
-		"dump":   {contract.VerbDump, v1alpha1.ReasonDumpFailed, []string{"-dump"}},
-		"upload": {contract.VerbUpload, v1alpha1.ReasonUploadFailed, []string{"-dump", "-upload"}},
+		"dump":   {contract.VerbDump, v1alpha1.ReasonDumpFailed},
+		"upload": {contract.VerbUpload, v1alpha1.ReasonUploadFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(parallel(t), testutil.Backup("orders").Claims(dataClaim).Build())
@@ -101,7 +100,7 @@ func TestBackupFailsAsItsAgentsSay(t *testing.T) {
 				t.Errorf("a failed backup has the URL %s", backup.Status.URL)
 			}
 			w.quiet()
-			w.expectLeft(test.left...)
+			w.expectLeft()
 			events := w.events.Events()
 			if last := events[len(events)-1]; last.Kind != corev1.EventTypeWarning || last.Reason != test.stage {
 				t.Errorf("the last event is %v, want a warning of %s", last, test.stage)
@@ -132,7 +131,7 @@ func TestBackupGivesUpOnASnapshotThatIsNeverReady(t *testing.T) {
 	w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
 	w.expectStalled(w.backup("orders"), v1alpha1.ReasonSnapshotFailed, v1alpha1.ReasonSnapshotNotReady, testutil.SnapshotTrouble)
 	w.quiet()
-	w.expectLeft("-dump")
+	w.expectLeft()
 }
 
 func TestBackupEndsWhenItsTimeIsOver(t *testing.T) {
@@ -141,11 +140,10 @@ func TestBackupEndsWhenItsTimeIsOver(t *testing.T) {
 		hold  contract.Verb
 		fate  testutil.SnapshotFate
 		stage string
-		left  []string
 	}{
 		"dump":     {hold: contract.VerbDump, stage: v1alpha1.ReasonDumpFailed},
-		"snapshot": {fate: testutil.SnapshotPending, stage: v1alpha1.ReasonSnapshotFailed, left: []string{"-dump"}},
-		"upload":   {hold: contract.VerbUpload, stage: v1alpha1.ReasonUploadFailed, left: []string{"-dump"}},
+		"snapshot": {fate: testutil.SnapshotPending, stage: v1alpha1.ReasonSnapshotFailed},
+		"upload":   {hold: contract.VerbUpload, stage: v1alpha1.ReasonUploadFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(parallel(t), testutil.Backup("orders").Claims(dataClaim).Timeout(timeout).Build())
@@ -158,7 +156,7 @@ func TestBackupEndsWhenItsTimeIsOver(t *testing.T) {
 			w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
 			w.expectStalled(w.backup("orders"), test.stage, v1alpha1.ReasonDeadlineExceeded, "spec.timeout of 5m0s")
 			w.quiet()
-			w.expectLeft(test.left...)
+			w.expectLeft()
 		})
 	}
 }

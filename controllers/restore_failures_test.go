@@ -59,9 +59,9 @@ func TestRestoreFailsAsItsAgentsSay(t *testing.T) {
 		stage string
 		left  []string
 	}{
-		"inspect": {contract.VerbInspect, v1alpha1.ReasonInspectionFailed, []string{"-inspect"}},
-		"fetch":   {contract.VerbFetch, v1alpha1.ReasonFetchFailed, []string{"-inspect", "-fetch", "-snap-"}},
-		"load":    {contract.VerbLoad, v1alpha1.ReasonRestoreFailed, []string{"-inspect", "-fetch", "-load", "-snap-"}},
+		"inspect": {contract.VerbInspect, v1alpha1.ReasonInspectionFailed, nil},
+		"fetch":   {contract.VerbFetch, v1alpha1.ReasonFetchFailed, []string{"-snap-"}},
+		"load":    {contract.VerbLoad, v1alpha1.ReasonRestoreFailed, []string{"-snap-"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(parallel(t), testutil.Restore("again").Build())
