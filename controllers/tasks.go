@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"net/url"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -130,8 +129,8 @@ func sourceBucket(source v1alpha1.RestoreSource) (v1alpha1.S3Bucket, string, err
 			"spec.source.s3.bucket says %s: leave the latter out, or make them agree", bucket, s3.Bucket)
 	}
 	if s3.Prefix != "" && !strings.HasPrefix(key, s3.Prefix+"/") {
-		return v1alpha1.S3Bucket{}, "", flow.Stalled(v1alpha1.ReasonInvalidSource, "the key of spec.source.url, %s, does "+
-			"not begin with spec.source.s3.prefix %s: leave the latter out, or make them agree", url.PathEscape(key), s3.Prefix)
+		return v1alpha1.S3Bucket{}, "", flow.Stalled(v1alpha1.ReasonInvalidSource, "the key of spec.source.url, %q, does "+
+			"not begin with spec.source.s3.prefix %q: leave the latter out, or make them agree", key, s3.Prefix)
 	}
 	return v1alpha1.S3Bucket{S3Access: s3.S3Access, Bucket: bucket, Prefix: s3.Prefix}, key, nil
 }
