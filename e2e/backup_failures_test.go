@@ -57,7 +57,7 @@ var backupFailures = []backupFailure{
 }
 
 // TestBackupFailsClearly shows that each wrong input ends a backup for good, with the cause as reason and a message that
-// names what is at fault, and that nothing but the failed Job stays.
+// names what is at fault, and that nothing stays.
 func TestBackupFailsClearly(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "backup-fails")

@@ -114,7 +114,6 @@ func (s *space) leftovers(ctx context.Context) ([]string, error) {
 
 var ofHoldfast = client.HasLabels{v1alpha1.LabelOwnerUID}
 
-// leftJobs are all Jobs but failed ones, which stay for an hour so that people can read their logs.
 func (s *space) leftJobs(ctx context.Context) ([]string, error) {
 	var jobs batchv1.JobList
 	if err := env.kube.List(ctx, &jobs, client.InNamespace(s.namespace), ofHoldfast); err != nil {
@@ -122,17 +121,9 @@ func (s *space) leftJobs(ctx context.Context) ([]string, error) {
 	}
 	var left []string
 	for _, job := range jobs.Items {
-		if !jobFailed(&job) || job.Spec.TTLSecondsAfterFinished == nil {
-			left = append(left, "Job "+job.Name)
-		}
+		left = append(left, "Job "+job.Name)
 	}
 	return left, nil
-}
-
-func jobFailed(job *batchv1.Job) bool {
-	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue
-	})
 }
 
 // namesOf names the Jobs, pods, claims and snapshots that bear some labels.
