@@ -90,19 +90,26 @@ func readSteps(log []byte) map[string]time.Duration {
 }
 
 // dump stages an artifact, anew each time.
-func (w *world) dump(staging string) outcome {
+func (w *world) dump(staging string, level int) outcome {
 	w.Helper()
 	if err := os.RemoveAll(staging); err != nil {
 		w.Fatal(err)
 	}
 	t := task(contract.VerbDump)
-	t.Database, t.Compression = w.database(source), &contract.Compression{Algorithm: "Zstd", Level: 3}
+	t.Database, t.Compression = w.database(source), &contract.Compression{Algorithm: "Zstd", Level: level}
 	took := w.agent(staging, t)
 	if took.steps[stepDecode] == 0 {
 		w.Fatalf("the agent's log tells of no step %q: %v", stepDecode, took.steps)
 	}
 	took.written = took.result.Artifact.SizeBytes
 	return took
+}
+
+// pipeline is a dump without the decode that comes after it.
+func (o *outcome) pipeline() figure {
+	f := o.figure
+	f.wall -= o.steps[stepDecode]
+	return f
 }
 
 // Names of steps in the agent's log.

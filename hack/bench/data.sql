@@ -30,7 +30,7 @@ SELECT i, hashint8extended(i, 20) & 65535, timestamptz '2026-01-01 00:00:00Z' + 
 	(hashint8extended(i, 22) & 1048575) / 100.0, pg_temp.sentence(i),
 	jsonb_build_object('channel', pg_temp.pick(i, 30), 'session', md5(i::text), 'weight', hashint8extended(i, 31) & 4095,
 		'gift', i % 7 = 0)
-FROM generate_series(1::bigint, :mib * 1500) AS i;
+FROM generate_series(1::bigint, :mib * 1650) AS i;
 ALTER TABLE orders ADD PRIMARY KEY (id);
 CREATE INDEX orders_customer ON orders (customer);
 \else
@@ -39,7 +39,7 @@ CREATE TABLE order_items ("order" bigint NOT NULL, line int NOT NULL, sku text N
 INSERT INTO order_items
 SELECT i / 3, i % 3, 'SKU-' || lpad((hashint8extended(i, 40) & 16383)::text, 6, '0'), 1 + (hashint8extended(i, 41) & 7),
 	(hashint8extended(i, 42) & 65535) / 100.0
-FROM generate_series(1::bigint, :mib * 2500) AS i;
+FROM generate_series(1::bigint, :mib * 2750) AS i;
 ALTER TABLE order_items ADD PRIMARY KEY ("order", line);
 
 CREATE TABLE events (id bigint NOT NULL, body jsonb NOT NULL);
@@ -47,7 +47,7 @@ INSERT INTO events
 SELECT i, jsonb_build_object('type', pg_temp.pick(i, 50), 'at', 1767225600 + i, 'trace', md5(i::text || 't'),
 	'user', jsonb_build_object('id', hashint8extended(i, 51) & 65535, 'agent', 'Mozilla/5.0 (X11; Linux x86_64)'),
 	'message', pg_temp.sentence(i))
-FROM generate_series(1::bigint, :mib * 550) AS i;
+FROM generate_series(1::bigint, :mib * 600) AS i;
 ALTER TABLE events ADD PRIMARY KEY (id);
 
 CREATE TABLE attachments (id bigint NOT NULL, name text NOT NULL, content bytea NOT NULL);
@@ -55,6 +55,6 @@ ALTER TABLE attachments ALTER content SET STORAGE EXTERNAL;
 INSERT INTO attachments
 SELECT i, 'photo-' || i || '.jpg', (SELECT string_agg(sha512((i || '-' || k)::bytea), ''::bytea ORDER BY k)
 	FROM generate_series(1, 128) AS k)
-FROM generate_series(1::bigint, :mib * 12) AS i;
+FROM generate_series(1::bigint, :mib * 13) AS i;
 ALTER TABLE attachments ADD PRIMARY KEY (id);
 \endif

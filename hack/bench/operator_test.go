@@ -3,25 +3,31 @@
 package bench
 
 import (
+	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/holdfast-dev/holdfast/testutil/kubetest"
 )
 
-func TestMain(m *testing.M) { kubetest.Main(m) }
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // envtest's
+	kubetest.Main(m)
+}
 
 // idle is the memory of an operator that has nothing to do, in bytes.
 type idle struct{ resident, peak int64 }
@@ -42,6 +48,8 @@ func measureOperator(t *testing.T) idle {
 	probes := freeAddress(t)
 	cmd := exec.CommandContext(ctx, program("manager"), "--agent-image=holdfast:bench", "--metrics-bind-address="+freeAddress(t), "--health-probe-bind-address="+probes)
 	cmd.Env = []string{"KUBECONFIG=" + config}
+	var log bytes.Buffer
+	cmd.Stderr = &log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -49,6 +57,9 @@ func measureOperator(t *testing.T) idle {
 	defer func() {
 		cancel()
 		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the operator said:\n%s", log.String())
+		}
 	}()
 	awaitReady(ctx, t, probes)
 	found := settled(ctx, t, cmd.Process.Pid)
@@ -110,10 +121,18 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
+// serverOf a config, whose host may lack the scheme.
+func serverOf(config *rest.Config) string {
+	if strings.Contains(config.Host, "://") {
+		return config.Host
+	}
+	return "https://" + config.Host
+}
+
 func writeKubeconfig(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	file := clientcmdapi.NewConfig()
-	file.Clusters["bench"] = &clientcmdapi.Cluster{Server: fmt.Sprintf("https://%s", config.Host), CertificateAuthorityData: config.CAData}
+	file.Clusters["bench"] = &clientcmdapi.Cluster{Server: serverOf(config), CertificateAuthorityData: config.CAData}
 	file.AuthInfos["bench"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken}
 	file.Contexts["bench"] = &clientcmdapi.Context{Cluster: "bench", AuthInfo: "bench"}
 	file.CurrentContext = "bench"

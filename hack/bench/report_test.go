@@ -74,6 +74,7 @@ func (r *report) scale(b *strings.Builder) {
 	row("`pg_dump -Fc -Z0 > /dev/null`", r.backup.raw)
 	row("to a file: `pg_dump -Fc -Z0 \\| zstd -3 -T0`", r.backup.zstdFile)
 	row("**to a file: Holdfast's pipeline**", r.backup.pipeline)
+	row("to a file: Holdfast's pipeline at level 4", r.backup.level4)
 	row("**to a file: Holdfast's dump verb, decoded once**", r.backup.dump)
 	row("to the store: `pg_dump \\| zstd \\| mc pipe`", r.backup.zstdPipe)
 	row("to the store: `pg_dump \\| zstd > file`, `mc cp`", r.backup.zstdMC)
@@ -88,7 +89,7 @@ func (r *report) scale(b *strings.Builder) {
 func (r *report) transfers(b *strings.Builder) {
 	t := table(b, "Step", "Wall, s", "CPU of clients, s")
 	for _, s := range []*subject{r.backup.mc, r.backup.put, r.backup.upload, r.restore.reference, r.restore.fetch, r.restore.load} {
-		t(s.name, fmt.Sprintf("%.2f", s.median(wall)), fmt.Sprintf("%.2f", s.median(cpu)))
+		t(strings.ReplaceAll(s.name, "|", `\|`), fmt.Sprintf("%.2f", s.median(wall)), fmt.Sprintf("%.2f", s.median(cpu)))
 	}
 	b.WriteString("\n")
 }

@@ -23,7 +23,7 @@ check_programs() {
 compile() {
 	local version
 	version="$(git describe --tags --always --dirty 2>/dev/null || echo dev)"
-	nice go build -buildvcs=false -ldflags "-s -w -X main.version=$version" -o "$programs/" ./cmd/manager ./cmd/agent ./hack/bench/put
+	nice -n 5 go build -buildvcs=false -ldflags "-s -w -X main.version=$version" -o "$programs/" ./cmd/manager ./cmd/agent ./hack/bench/put
 }
 
 measure() {
