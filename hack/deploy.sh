@@ -19,6 +19,7 @@ install() {
 
 # uninstall refuses while there are objects: their finalizers need the operator, and a deletionPolicy of Delete would
 # take artifacts along that nobody meant to lose.
+# shellcheck disable=SC2001 # the prefix of each line goes, which no parameter expansion does
 uninstall() {
 	local crds left
 	crds="$(kubectl get crd databasebackups.holdfast.dev databaserestores.holdfast.dev --ignore-not-found --output name)"

@@ -219,7 +219,7 @@ func TestStatusTakesNoSpec(t *testing.T) {
 	if err := create(t, made); err != nil {
 		t.Fatal(err)
 	}
-	checkField(t, made, "status", "")
+	checkField(t, made, "status", "{observedGeneration: -1}")
 }
 
 func newClient(t *testing.T) client.Client {
