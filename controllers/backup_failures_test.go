@@ -242,3 +242,20 @@ func TestBackupAdoptsWhatTheCacheDoesNotKnowYet(t *testing.T) {
 		}
 	}
 }
+
+func TestBackupThatEndsAtOnceLeavesNothingThoughTheCacheLags(t *testing.T) {
+	backup := testutil.Backup("orders").UID(fixedUID).Build()
+	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: jobs.ChildName(backup, "dump")}}
+	w := newWorld(parallel(t), foreign, backup)
+	w.hidden = func(object client.Object) bool { _, isClaim := object.(*corev1.PersistentVolumeClaim); return isClaim }
+	result := w.mustLook(backup)
+	w.expectStalled(w.backup("orders"), v1alpha1.ReasonDumpFailed, v1alpha1.ReasonNameConflict)
+	if result.RequeueAfter <= 0 {
+		t.Fatal("nobody looks again when the cache knows of the staging claim, and it stays for ever")
+	}
+	w.hidden = func(client.Object) bool { return false }
+	if result := w.mustLook(backup); result.RequeueAfter > 0 {
+		t.Error("an ended object is looked at for ever")
+	}
+	w.expectLeft()
+}

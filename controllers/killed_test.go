@@ -1,13 +1,16 @@
 package controllers_test
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -121,4 +124,31 @@ func TestRestoreWhoseManagerIsKilledAtAnyWrite(t *testing.T) {
 		w.quiet()
 		return []any{conditions(got), got.Status.SafetyBackupName, got.Status.Source, len(w.left())}
 	})
+}
+
+// conflicting refuses every other write of status, as when somebody else changed the object in between.
+func conflicting(w *world) {
+	attempts := 0
+	w.deny = func(verb string, object client.Object) error {
+		if verb != "patch status" {
+			return nil
+		}
+		attempts++
+		if attempts%2 == 0 {
+			return nil
+		}
+		return apierrors.NewConflict(schema.GroupResource{Resource: "databasebackups"}, object.GetName(), errors.New("changed meanwhile"))
+	}
+}
+
+func TestBackupAndRestoreWhoseStatusOthersChangeMeanwhile(t *testing.T) {
+	w := newWorld(parallel(t), testutil.Backup("orders").Claims(dataClaim).Build(), testutil.Restore("again").FromBackup("orders").Build())
+	conflicting(w)
+	w.expect(w.restored(), v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
+	w.expect(w.backup("orders"), v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
+	for what, times := range w.created {
+		if times != 1 {
+			t.Errorf("%s was made %d times", what, times)
+		}
+	}
 }

@@ -41,8 +41,9 @@ func lead[S flow.Subject](ctx context.Context, c Common, request ctrl.Request, s
 		*start = &now
 	}
 	result, err := c.Writer.Finish(ctx, before, subject, k.advance(ctx, subject))
-	if err == nil && flow.Ended(subject) {
-		return flow.ResultOf(ctx, k.tidy(ctx, subject))
+	if err != nil || !flow.Ended(subject) || result.RequeueAfter > 0 {
+		return result, err // the end that could not be written has not come: nothing may be removed yet
 	}
-	return result, err
+	// The cache may not know yet of what was made a moment ago, so the tidying is done once more when it does.
+	return ctrl.Result{RequeueAfter: poll}, k.tidy(ctx, subject)
 }
