@@ -310,3 +310,28 @@ func TestLoadWithoutAStagedArtifact(t *testing.T) {
 	f.says(db, "new")
 	f.job(db).mustFail(contract.VerbLoad, contract.ReasonStagedArtifactDamaged, false)
 }
+
+// A database that came to be after the inspection is in no safety backup.
+func TestDatabaseThatNothingHoldsIsNotReplaced(t *testing.T) {
+	f := newFixture(t)
+	r, db := f.fetched()
+	r.task.Restore.SavedOnly = true
+	r.mustFail(contract.VerbLoad, contract.ReasonTargetNotSaved, false, db, "not touched")
+	f.says(db, "new")
+	f.noLeftovers()
+	r.task.Restore.Saved = []string{db}
+	r.must(contract.VerbLoad)
+	f.says(db, "old")
+}
+
+// The server undoes what a script left in an open transaction: that must not pass for a restore.
+func TestScriptThatEndsInsideATransaction(t *testing.T) {
+	f := newFixture(t)
+	db := f.pg.Database(t, `CREATE TABLE t AS SELECT 'new' AS v`)
+	f.minio.Put(t, f.bucket, "open.sql", "BEGIN;\nCREATE TABLE precious (i int);\nINSERT INTO precious VALUES (1);\n")
+	r := f.restoreJob("open.sql", db)
+	r.fetch()
+	r.mustFail(contract.VerbLoad, contract.ReasonRestoreIncomplete, false, "COMMIT", "not touched")
+	f.says(db, "new")
+	f.noLeftovers()
+}

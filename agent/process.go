@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -221,7 +222,17 @@ type lastLines struct {
 	hide *redactor
 	kept []string
 	open []byte // line that is not ended
+	// quoting is on while the program quotes a statement, which may hold somebody's password.
+	quoting bool
 }
+
+// A client program quotes the statement that failed: behind these words up to the next line that it begins with its own
+// name, and in lines like «LINE 1: CREATE SUBSCRIPTION …».
+var (
+	quotePattern   = regexp.MustCompile(`^(.*(?:[Cc]ommand|[Qq]uery) was: (?:\S+ ?){0,3})`)
+	excerptPattern = regexp.MustCompile(`^LINE \d+: `)
+	programPattern = regexp.MustCompile(`^(?:pg_\w+|psql): `)
+)
 
 const (
 	keptLines   = 20
@@ -245,13 +256,28 @@ func (l *lastLines) Write(p []byte) (int, error) {
 func (l *lastLines) end() {
 	line := strings.TrimSpace(l.hide.redact(string(l.open)))
 	l.open = l.open[:0]
-	if line == "" {
+	if line = l.unquoted(line); line == "" {
 		return
 	}
 	l.kept = append(l.kept, line[:min(len(line), keptLineLen)])
 	if len(l.kept) > keptLines {
 		l.kept = l.kept[1:]
 	}
+}
+
+// unquoted leaves of a quoted statement only what it is: its first three words.
+func (l *lastLines) unquoted(line string) string {
+	if programPattern.MatchString(line) {
+		l.quoting = false
+	}
+	if begin := quotePattern.FindString(line); begin != "" {
+		l.quoting = true
+		return strings.TrimSpace(begin) + " …"
+	}
+	if l.quoting || excerptPattern.MatchString(line) {
+		return ""
+	}
+	return line
 }
 
 func (l *lastLines) lines() []string {

@@ -72,6 +72,7 @@ const (
 	ReasonRestoreToolFailed     = engine.ReasonRestoreToolFailed
 	ReasonRestoreIncomplete     = engine.ReasonRestoreIncomplete
 	ReasonSwapFailed            = engine.ReasonSwapFailed
+	ReasonTargetNotSaved        = engine.ReasonTargetNotSaved
 	ReasonRoleMissing           = engine.ReasonRoleMissing
 	ReasonInvalidTask           = engine.ReasonInvalidTask
 	ReasonTerminated            = "Terminated"

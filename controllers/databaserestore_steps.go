@@ -282,7 +282,9 @@ func (w *restoreWork) load(ctx context.Context) error {
 		return err
 	}
 	withDatabase(&blueprint, w.restore.Spec.Database, w.image)
-	blueprint.Task.Restore = w.options()
+	if blueprint.Task.Restore, err = w.loadOptions(ctx); err != nil {
+		return err
+	}
 	result, err := w.Jobs.Run(ctx, blueprint)
 	if stall, stalled := flow.AsStall(err); stalled && w.restore.Status.URL != "" {
 		return flow.Stalled(stall.Reason, "%s\nThe safety backup of the state before this restore is at %s", stall.Message, w.restore.Status.URL)
@@ -301,6 +303,26 @@ func (w *restoreWork) success() string {
 		text += "; the state before is at " + w.restore.Status.URL
 	}
 	return text
+}
+
+// loadOptions also say which databases the safety backup holds: one that came to be since then must not be replaced.
+func (w *restoreWork) loadOptions(ctx context.Context) (*engine.RestoreOptions, error) {
+	options := w.options()
+	if w.restore.Spec.SafetyBackup.Mode == v1alpha1.SafetyBackupDisabled {
+		return options, nil
+	}
+	if w.restore.Status.SafetyBackupName == "" {
+		options.SavedOnly = true
+		return options, nil
+	}
+	backup, err := w.readBackup(ctx, w.restore.Status.SafetyBackupName)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the safety backup: %w", err)
+	}
+	// Without names it holds every database of the server. Its artifact stays when its object goes.
+	options.Saved = databaseNames(backup.Spec.Database)
+	options.SavedOnly = len(options.Saved) > 0
+	return options, nil
 }
 
 func (w *restoreWork) options() *engine.RestoreOptions {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -129,10 +130,7 @@ func (p *postgres) artifactsOf(s *space, b *backup) artifacts {
 func (a artifacts) plant(name string, damage func([]byte) []byte) string {
 	a.space.t.Helper()
 	key := a.keyOf(name)
-	said := map[string]any{}
-	for field, value := range a.manifest {
-		said[field] = value
-	}
+	said := maps.Clone(a.manifest)
 	said["key"] = key
 	a.putManifest(key, said)
 	return a.space.put(key, damage(bytes.Clone(a.artifact.bytes)))

@@ -52,6 +52,9 @@ type RestoreOptions struct {
 	OmitOwnership bool `json:"omitOwnership,omitempty"`
 	// OmitPrivileges leaves grants out.
 	OmitPrivileges bool `json:"omitPrivileges,omitempty"`
+	// SavedOnly forbids to replace a database that is not one of Saved: nothing holds what would be lost.
+	SavedOnly bool     `json:"savedOnly,omitempty"`
+	Saved     []string `json:"saved,omitempty"`
 }
 
 // Access is a connection with what is needed to use it.

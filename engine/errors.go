@@ -23,6 +23,7 @@ const (
 	ReasonRestoreToolFailed    = "RestoreToolFailed"
 	ReasonRestoreIncomplete    = "RestoreIncomplete"
 	ReasonSwapFailed           = "SwapFailed"
+	ReasonTargetNotSaved       = "TargetNotSaved"
 	ReasonRoleMissing          = "RoleMissing"
 	ReasonInvalidTask          = "InvalidTask"
 	ReasonInternal             = "InternalError"

@@ -172,18 +172,3 @@ func scriptError(err error) error {
 	}
 	return err
 }
-
-// acceptable refuses statements that reach beyond the one database that a script is restored into.
-func acceptable(statement pgsql.Statement) error {
-	tokens := pgsql.Tokens(statement.Text[:min(len(statement.Text), 256)])
-	if len(tokens) < 2 {
-		return nil
-	}
-	verb, object := tokens[0], tokens[1]
-	changes := verb.Is("create") || verb.Is("drop") || verb.Is("alter")
-	if changes && (object.Is("database") || object.Is("system") || object.Is("tablespace")) {
-		return Permanent(ReasonFormatNotRecognised, "line %d of the script holds %s %s, which reaches beyond the database that "+
-			"is restored: dump one database with pg_dump alone (without --create)", statement.Line, tokens[0].Text, tokens[1].Text)
-	}
-	return nil
-}

@@ -128,6 +128,11 @@ func (r *restore) loadAndSwap(ctx context.Context) error {
 	if err := r.obstacles(ctx); err != nil {
 		return err
 	}
+	for _, item := range r.items {
+		if err := r.mayLose(item, item.exists); err != nil {
+			return err
+		}
+	}
 	if err := r.dropFresh(ctx); err != nil {
 		return err
 	}

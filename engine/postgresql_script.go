@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -27,7 +28,7 @@ func (r *restore) loadScript(ctx context.Context, item *restoreItem, script io.R
 	for {
 		statement, err := scanner.Next()
 		if pgsql.Ended(err) {
-			return nil
+			return scriptEnd(conn)
 		}
 		if err != nil {
 			return scriptError(err)
@@ -47,6 +48,16 @@ func (r *restore) loadScript(ctx context.Context, item *restoreItem, script io.R
 			return r.statementError(conn, statement, err)
 		}
 	}
+}
+
+// scriptEnd fails when a script leaves a transaction open: the server undoes it as soon as the connection is closed.
+func scriptEnd(conn *pgx.Conn) error {
+	const idle = 'I'
+	if conn.PgConn().TxStatus() == idle {
+		return nil
+	}
+	return Permanent(ReasonRestoreIncomplete, "the script ends inside a transaction that it began, so the server would undo all of it: "+
+		"the script was cut, or lacks its COMMIT")
 }
 
 // setsParameter tells SET name = value, by which a newer client program prepares its session. Losing such a line loses
@@ -84,12 +95,20 @@ func (r *restore) statementError(conn *pgx.Conn, statement pgsql.Statement, err 
 	if refused.Where != "" {
 		text += ": " + refused.Where
 	}
-	return Permanent(ReasonRestoreToolFailed, "the script cannot be restored: line %d (%.80s): %s", statement.Line,
-		oneLine(statement.Text[:min(len(statement.Text), 200)]), text)
+	return Permanent(ReasonRestoreToolFailed, "the script cannot be restored: line %d (%s): %s", statement.Line, headOf(statement), text)
+}
+
+// headOf a statement are its first words, which say what it is. Behind them a password may stand.
+func headOf(statement pgsql.Statement) string {
+	words := strings.Fields(statement.Text[:min(len(statement.Text), 200)])
+	return strings.Join(words[:min(len(words), 3)], " ") + " …"
 }
 
 // leavesOut tells statements that the options leave out.
 func (r *restore) leavesOut(statement pgsql.Statement) bool {
+	if commentsOnDatabase(pgsql.Tokens(statement.Text[:min(len(statement.Text), 256)])) {
+		return true
+	}
 	if !r.Options.OmitOwnership && !r.Options.OmitPrivileges || statement.CopyIn {
 		return false
 	}

@@ -161,7 +161,19 @@ func (r *restore) swap(ctx context.Context) error {
 	}
 }
 
+// mayLose fails when a database would be replaced that no safety backup holds: it came to be after the inspection.
+func (r *restore) mayLose(item *restoreItem, there bool) error {
+	if !there || !r.Options.SavedOnly || slices.Contains(r.Options.Saved, item.target) {
+		return nil
+	}
+	return Permanent(ReasonTargetNotSaved, "database %q of %s came to be after this restore looked, so no safety backup holds it: create a new "+
+		"DatabaseRestore, which will save it first", item.target, r.where())
+}
+
 func (r *restore) swapError(err error) error {
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known
+	}
 	if r.admin.IsClosed() {
 		return Transient(ReasonServerUnreachable, "%s went away while the new databases were put in place: %w", r.where(), err)
 	}
@@ -175,6 +187,9 @@ func (r *restore) trySwap(ctx context.Context) error {
 	for _, item := range r.items {
 		there, err := r.exists(ctx, item.target)
 		if err != nil {
+			return err
+		}
+		if err := r.mayLose(item, there); err != nil {
 			return err
 		}
 		if there {

@@ -253,9 +253,26 @@ func TestEmptyDumpIsCut(t *testing.T) {
 }
 
 func TestScriptsThatReachBeyondTheirDatabase(t *testing.T) {
-	for _, script := range []string{"CREATE DATABASE x;", "drop database x;", "ALTER DATABASE x SET a = 1;", "ALTER SYSTEM SET a = 1;", "\\connect x\n"} {
+	for _, script := range []string{
+		"CREATE DATABASE x;", "drop database x;", "ALTER DATABASE x SET a = 1;", "ALTER SYSTEM SET a = 1;", "\\connect x\n",
+		"ALTER ROLE x PASSWORD 'y';", "create user x;", "DROP GROUP x;", "REVOKE CONNECT ON DATABASE x FROM PUBLIC;", "GRANT a TO b;",
+		"GRANT SET ON PARAMETER work_mem TO x;", "COMMENT ON ROLE x IS 'y';", "SECURITY LABEL ON DATABASE x IS 'y';", "CREATE TABLESPACE x LOCATION 'y';",
+		"BEGIN; ROLLBACK;", "ABORT;", "PREPARE TRANSACTION 'x';",
+	} {
 		err := postgreSQL{}.Check(t.Context(), nil, formatSQL, strings.NewReader(script))
 		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != ReasonFormatNotRecognised || e.Retryable {
+			t.Errorf("%q: %v", script, err)
+		}
+	}
+}
+
+func TestScriptsThatStayInTheirDatabase(t *testing.T) {
+	for _, script := range []string{
+		"GRANT SELECT ON TABLE t TO x;", "REVOKE ALL ON SCHEMA public FROM PUBLIC;", "COMMENT ON DATABASE x IS 'pg_dump 10 wrote this';",
+		"CREATE USER MAPPING FOR x SERVER s;", "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO x;", "COMMENT ON TABLE role IS 'x';",
+		"BEGIN; SAVEPOINT a; ROLLBACK TO a; COMMIT;", "PREPARE q AS SELECT 1;",
+	} {
+		if err := (postgreSQL{}).Check(t.Context(), nil, formatSQL, strings.NewReader(script)); err != nil {
 			t.Errorf("%q: %v", script, err)
 		}
 	}

@@ -63,7 +63,7 @@ func classifyReply(said reply) finding {
 		advice = "set the clock of the node or of the store"
 	case strings.Contains(said.code, "StorageFull"), said.code == "QuotaExceeded", said.status == http.StatusInsufficientStorage:
 		advice = "the store is full: make room in it"
-	case kind == ErrStore && said.status == http.StatusNotFound:
+	case errors.Is(kind, ErrStore) && said.status == http.StatusNotFound:
 		advice = "this is not how an object store answers: check the endpoint"
 	}
 	return finding{kind, reasonOfReply(said), advice}
@@ -195,8 +195,7 @@ func isNetwork(err error) bool {
 
 // innermost drops what the libraries put before the error of a request: operation, request ID, the whole URL.
 func innermost(err error) error {
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		return request.Err
 	}
 	return err

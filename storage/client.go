@@ -6,6 +6,7 @@ import (
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -93,10 +94,10 @@ func (w *watchedSource) ReadAt(p []byte, offset int64) (int, error) {
 	if n == len(p) {
 		return n, nil
 	}
-	if err == io.EOF && offset+int64(n) < w.size {
+	if errors.Is(err, io.EOF) && offset+int64(n) < w.size {
 		err = fmt.Errorf("it ends after %d of %d bytes", offset+int64(n), w.size)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		w.failed.CompareAndSwap(nil, &err)
 	}
 	return n, err

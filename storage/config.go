@@ -79,7 +79,7 @@ func (c Config) validate() error {
 }
 
 func notInRegion(r rune) bool {
-	return r > unicode.MaxASCII || !(unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_')
+	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_'
 }
 
 func endpointProblem(endpoint string) string {

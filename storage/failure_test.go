@@ -177,7 +177,7 @@ func TestReadThatIsCut(t *testing.T) {
 				f.Fatal(err)
 			}
 			got, err := io.ReadAll(reader)
-			if string(got) != "0123" || !(errors.Is(err, ErrUnreachable) || errors.Is(err, ErrStore)) {
+			if string(got) != "0123" || !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrStore) {
 				f.Errorf("%s: %q, %v", name, got, err)
 			}
 			if err := reader.Close(); err != nil {

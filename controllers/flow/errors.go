@@ -39,12 +39,10 @@ func Waiting(after time.Duration, format string, args ...any) error {
 
 // AsStall returns the Stall in an error's chain.
 func AsStall(err error) (*Stall, bool) {
-	var stall *Stall
-	return stall, errors.As(err, &stall)
+	return errors.AsType[*Stall](err)
 }
 
 // AsWait returns the Wait in an error's chain.
 func AsWait(err error) (*Wait, bool) {
-	var wait *Wait
-	return wait, errors.As(err, &wait)
+	return errors.AsType[*Wait](err)
 }

@@ -33,6 +33,8 @@ type Outcome struct {
 	// Reason and Message say why a Job failed, or what a running one is doing.
 	Reason  string
 	Message string
+	// NoPod says that a Job has no pod now. It may have had one that was drained a moment ago.
+	NoPod bool
 }
 
 // hopeless are waiting reasons of a container that no time will mend.
@@ -178,7 +180,7 @@ func agentEnded(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 func running(job *batchv1.Job, pods []corev1.Pod, now time.Time, startTimeout time.Duration) Outcome {
 	if len(pods) == 0 {
 		return waitingFor(job.CreationTimestamp.Time, now, startTimeout, Outcome{
-			Message: fmt.Sprintf("Job %s has no pod yet", job.Name)})
+			NoPod: true, Message: fmt.Sprintf("Job %s has no pod yet", job.Name)})
 	}
 	pod := &pods[len(pods)-1]
 	outcome := Outcome{State: Running, Message: progress(job, pods)}

@@ -59,7 +59,11 @@ func (r Runner) judge(ctx context.Context, job *batchv1.Job, outcome Outcome) (c
 		return outcome.Result, nil
 	case Failed:
 		if outcome.Reason == v1alpha1.ReasonPodCannotStart {
-			outcome.Message += r.whyNoPod(ctx, job)
+			why := r.whyNoPod(ctx, job, outcome.NoPod)
+			if outcome.NoPod && why == "" {
+				return contract.Result{}, flow.Waiting(poll, "Job %s has no pod at the moment", job.Name)
+			}
+			outcome.Message += why
 		}
 		return contract.Result{}, flow.Stalled(outcome.Reason, "%s", outcome.Message)
 	case Lost:
@@ -151,7 +155,7 @@ func (r Runner) pods(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error
 
 // whyNoPod finds what the cluster said last about a Job or its pods that could not start. It reads events, and only
 // in this case: nothing else tells of a quota or of a pod security standard that refuses a pod.
-func (r Runner) whyNoPod(ctx context.Context, job *batchv1.Job) string {
+func (r Runner) whyNoPod(ctx context.Context, job *batchv1.Job, noPod bool) string {
 	var list corev1.EventList
 	if err := r.Live.List(ctx, &list, client.InNamespace(job.Namespace), client.Limit(500)); err != nil {
 		return ""
@@ -159,7 +163,11 @@ func (r Runner) whyNoPod(ctx context.Context, job *batchv1.Job) string {
 	var last corev1.Event
 	for _, event := range list.Items {
 		ours := strings.HasPrefix(event.InvolvedObject.Name, job.Name)
-		if ours && event.Type == corev1.EventTypeWarning && !happened(event).Before(happened(last)) {
+		fresh := r.Now().Sub(happened(event)) < r.StartTimeout
+		if noPod && event.Reason != "FailedCreate" { // what the Job controller says of a pod that is refused
+			continue
+		}
+		if ours && fresh && event.Type == corev1.EventTypeWarning && !happened(event).Before(happened(last)) {
 			last = event
 		}
 	}

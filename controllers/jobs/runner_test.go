@@ -219,6 +219,7 @@ func TestRunTellsWhyAPodCannotBeMade(t *testing.T) {
 		{Type: corev1.EventTypeNormal, Message: "all is well", LastTimestamp: metav1.NewTime(testutil.Start.Add(4 * time.Minute))},
 	} {
 		event.Namespace, event.Name = job.Namespace, "event-"+string(rune('a'+number))
+		event.Reason = "FailedCreate"
 		event.InvolvedObject = corev1.ObjectReference{Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID}
 		if err := b.server.Create(t.Context(), &event); err != nil {
 			t.Fatal(err)
