@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/holdfast-dev/holdfast/contract"
 )
@@ -29,13 +30,14 @@ func number(tb testing.TB, variable string, fallback, least int) int {
 
 // TestPerformance measures and writes the report. It fails only when something does not work, never for a time.
 func TestPerformance(t *testing.T) {
-	r := &report{rounds: number(t, "BENCH_ROUNDS", 5, 1)}
+	r := &report{}
+	limit := time.Duration(number(t, "BENCH_MINUTES", 5, 1)) * time.Minute
 	r.operator = measureOperator(t)
 	w := newWorld(t, number(t, "BENCH_SIZE_MIB", 1100, 1))
 	r.databaseBytes = w.databaseBytes()
-	r.backup = w.measureBackup(r.rounds)
+	r.backup = w.measureBackup(number(t, "BENCH_ROUNDS", 5, 1), limit)
 	r.artifact = w.stageForRestore()
-	r.restore = w.measureRestore(number(t, "BENCH_RESTORE_ROUNDS", 3, 1), r.artifact)
+	r.restore = w.measureRestore(number(t, "BENCH_RESTORE_ROUNDS", 3, 1), limit, r.artifact)
 	if mib := number(t, "BENCH_LARGE_MIB", 0, 0); mib > 0 {
 		r.large = measureLarge(t, mib)
 	}
@@ -53,7 +55,7 @@ type backup struct {
 	restic                         *subject // no runs where restic is not installed
 }
 
-func (w *world) measureBackup(rounds int) *backup {
+func (w *world) measureBackup(rounds int, limit time.Duration) *backup {
 	staging := filepath.Join(w.dir, "staging")
 	artifact := filepath.Join(staging, "artifact")
 	b := &backup{
@@ -86,7 +88,7 @@ func (w *world) measureBackup(rounds int) *backup {
 		defer w.forget("upload", "upload.manifest.json") // else the verb finds it committed and does nothing
 		return w.upload(staging, "upload").figure
 	}}
-	interleave(b.raw, b.zstdFile, b.dump, b.level4, b.mc, b.put, b.upload, b.zstdPipe, b.zstdMC, b.pgdump, b.gzip, b.restic)
+	interleave(limit, b.raw, b.zstdFile, b.dump, b.level4, b.mc, b.put, b.upload, b.zstdPipe, b.zstdMC, b.pgdump, b.gzip, b.restic)
 	return b
 }
 
@@ -125,7 +127,7 @@ func (w *world) stageForRestore() *contract.Artifact {
 // restoration is everything about the way of an artifact from the store into a fresh database.
 type restoration struct{ reference, fetch, load *subject }
 
-func (w *world) measureRestore(rounds int, artifact *contract.Artifact) *restoration {
+func (w *world) measureRestore(rounds int, limit time.Duration, artifact *contract.Artifact) *restoration {
 	staging := filepath.Join(w.dir, "restored")
 	line := "createdb reference; mc cp --quiet $BUCKET/" + restoreKey + " restored.zst >/dev/null; zstd -q -d -c restored.zst | pg_restore -d reference"
 	reference := w.reference("mc cp, zstd -d | pg_restore", rounds, line, "")
@@ -145,7 +147,7 @@ func (w *world) measureRestore(rounds int, artifact *contract.Artifact) *restora
 			return w.load(staging, "restored").figure
 		}},
 	}
-	interleave(r.reference, r.fetch, r.load)
+	interleave(limit, r.reference, r.fetch, r.load)
 	return r
 }
 
@@ -162,7 +164,7 @@ func measureLarge(tb testing.TB, mib int) *large {
 	var artifact *contract.Artifact
 	once := func(name string, run func() outcome) {
 		s := &subject{name: name, rounds: 1, run: func(int) figure { return run().figure }}
-		interleave(s)
+		interleave(0, s)
 		l.verbs = append(l.verbs, s)
 	}
 	once("dump", func() outcome { took := w.dump(staging, 3); artifact = took.result.Artifact; return took })

@@ -31,13 +31,19 @@ type subject struct {
 	runs   []figure
 }
 
-// interleave runs the subjects in turns, A B A B …, so that what else the machine does falls on all alike.
-func interleave(subjects ...*subject) {
+// interleave runs the subjects in turns, A B A B …, so that what else the machine does falls on all alike. The first
+// round is run in any case, a further one begins only within the time that is given.
+func interleave(limit time.Duration, subjects ...*subject) {
 	most := 0
 	for _, s := range subjects {
 		most = max(most, s.rounds)
 	}
+	began := time.Now()
 	for round := range most {
+		if round > 0 && time.Since(began) > limit {
+			say("no further rounds: they have taken %.0f s", time.Since(began).Seconds())
+			return
+		}
 		for _, s := range subjects {
 			if round >= s.rounds {
 				continue

@@ -14,7 +14,6 @@ import (
 
 // report is all that was measured.
 type report struct {
-	rounds        int
 	databaseBytes int64
 	artifact      *contract.Artifact
 	backup        *backup
@@ -27,7 +26,7 @@ func (r *report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured %s on %s, with a database of %s whose `pg_dump -Fc -Z0` has %s; medians of %d rounds "+
 		"(restore: %d; ways that take several times as long: 1).\n\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), machine(),
-		mebibytes(r.databaseBytes), mebibytes(r.artifact.UncompressedBytes), r.rounds, len(r.restore.load.runs))
+		mebibytes(r.databaseBytes), mebibytes(r.artifact.UncompressedBytes), len(r.backup.dump.runs), len(r.restore.load.runs))
 	r.aims(&b)
 	r.scale(&b)
 	r.transfers(&b)

@@ -3,6 +3,7 @@
 # docs/performance.md. Everything runs on this machine; nothing else should.
 #   BENCH_SIZE_MIB       size of the database (default 1100)
 #   BENCH_ROUNDS         rounds of dump and upload (default 5); BENCH_RESTORE_ROUNDS of restore (default 3)
+#   BENCH_MINUTES        minutes after which no further round of the one or the other begins (default 5)
 #   BENCH_LARGE_MIB      also measures the memory of each verb on a database of this size (default: no)
 #   BENCH_RECORD=1       writes the tables into docs/performance.md
 set -euo pipefail
