@@ -272,6 +272,9 @@ func (r *restore) heldError(ctx context.Context, cause error) error {
 
 // finish removes what the swap left. The restore has succeeded by then: what cannot be removed becomes a note.
 func (r *restore) finish(ctx context.Context) {
+	// The restore is done, whoever asks to stop now: what is left is only to clear away, for a while.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropPatience)
+	defer cancel()
 	for _, item := range r.items {
 		if err := r.unmark(ctx, item); err != nil {
 			r.notef("the comment on database %s could not be set: %v", item.target, err)

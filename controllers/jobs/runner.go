@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,7 +98,7 @@ func (r Runner) ensure(ctx context.Context, b Blueprint) (*batchv1.Job, error) {
 	if !b.Owner.GetDeletionTimestamp().IsZero() {
 		// An owner that is deleted in the foreground has its children deleted by the garbage collector, and with them
 		// the Job that cleans up behind it. So that one has no owner reference; its label and its TTL are enough.
-		return wanted, createOrAdopt(ctx, r.Client, r.Live, b.Owner, wanted)
+		return wanted, CreateOrAdopt(ctx, r.Client, r.Live, b.Owner, wanted)
 	}
 	return wanted, CreateOnce(ctx, r.Client, r.Live, b.Owner, wanted)
 }
@@ -108,10 +109,11 @@ func CreateOnce(ctx context.Context, c client.Client, live client.Reader, owner,
 	if err := controllerutil.SetControllerReference(owner, child, c.Scheme()); err != nil {
 		return fmt.Errorf("taking ownership of %s: %w", child.GetName(), err)
 	}
-	return createOrAdopt(ctx, c, live, owner, child)
+	return CreateOrAdopt(ctx, c, live, owner, child)
 }
 
-func createOrAdopt(ctx context.Context, c client.Client, live client.Reader, owner, child client.Object) error {
+// CreateOrAdopt is CreateOnce for a child that shall outlive its owner, and so has no owner reference.
+func CreateOrAdopt(ctx context.Context, c client.Client, live client.Reader, owner, child client.Object) error {
 	err := c.Create(ctx, child)
 	switch {
 	case err == nil:
@@ -206,7 +208,9 @@ func (r Runner) Of(ctx context.Context, owner client.Object) ([]batchv1.Job, err
 	if err != nil {
 		return nil, fmt.Errorf("listing Jobs: %w", err)
 	}
-	return list.Items, nil
+	return slices.DeleteFunc(list.Items, func(job batchv1.Job) bool { // a copy with our labels is not ours
+		return job.Name != ChildName(owner, job.Labels[v1alpha1.LabelStage])
+	}), nil
 }
 
 // Finished says whether a Job came to an end, good or bad.

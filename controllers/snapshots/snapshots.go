@@ -35,7 +35,11 @@ type Wanted struct {
 	ReadyTimeout time.Duration
 }
 
-func (w Wanted) name() string { return jobs.ChildName(w.Owner, "snap-"+jobs.ShortHash(w.Claim)) }
+func (w Wanted) name() string { return snapshotName(w.Owner, w.Claim) }
+
+func snapshotName(owner client.Object, claim string) string {
+	return jobs.ChildName(owner, "snap-"+jobs.ShortHash(claim))
+}
 
 // Take returns the status of a VolumeSnapshot that is ready to use. Until it is, the error is a Wait, and after
 // ReadyTimeout a Stall with the snapshot's own message: its status.error may pass, so it ends nothing by itself.
@@ -81,10 +85,7 @@ func (t Taker) ensure(ctx context.Context, w Wanted) (*snapshotv1.VolumeSnapshot
 		return nil, fmt.Errorf("reading VolumeSnapshot %s: %w", key, err)
 	}
 	snapshot = build(w)
-	if err := t.Client.Create(ctx, snapshot); err != nil {
-		return nil, fmt.Errorf("creating VolumeSnapshot %s: %w", key, err)
-	}
-	return snapshot, nil
+	return snapshot, jobs.CreateOrAdopt(ctx, t.Client, t.Live, w.Owner, snapshot)
 }
 
 func build(w Wanted) *snapshotv1.VolumeSnapshot {
@@ -133,14 +134,19 @@ func (t Taker) Remove(ctx context.Context, owner client.Object) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("listing VolumeSnapshots: %w", err)
 	}
+	left := 0
 	for i := range list.Items {
 		snapshot := &list.Items[i]
+		if snapshot.Name != snapshotName(owner, snapshot.Annotations[v1alpha1.AnnotationClaim]) {
+			continue // a copy that bears our labels and was made by somebody else
+		}
+		left++
 		if !snapshot.DeletionTimestamp.IsZero() {
 			continue
 		}
 		if err := client.IgnoreNotFound(t.Client.Delete(ctx, snapshot)); err != nil {
-			return len(list.Items), fmt.Errorf("deleting VolumeSnapshot %s: %w", snapshot.Name, err)
+			return left, fmt.Errorf("deleting VolumeSnapshot %s: %w", snapshot.Name, err)
 		}
 	}
-	return len(list.Items), nil
+	return left, nil
 }
