@@ -180,7 +180,7 @@ func (c Common) removeStaging(ctx context.Context, owner client.Object) error {
 	if err := c.Client.Get(ctx, key, claim); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if foreign := jobs.CheckOwner(claim, owner) != nil; foreign || !claim.DeletionTimestamp.IsZero() {
+	if claim.Labels[v1alpha1.LabelOwnerUID] != string(owner.GetUID()) || !claim.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	if err := client.IgnoreNotFound(c.Client.Delete(ctx, claim)); err != nil {

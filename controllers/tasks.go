@@ -117,6 +117,13 @@ func imageFor(db v1alpha1.DatabaseSpec, defaults map[v1alpha1.Engine]string) (st
 	return orDefault(db.Image, fallback), nil
 }
 
+// prefixOf the key of an artifact is what stands before namespace, name and file. The safety backup goes below it too: a
+// user's rights may end there.
+func prefixOf(key string) string {
+	parts := strings.Split(key, "/")
+	return strings.Join(parts[:max(0, len(parts)-3)], "/")
+}
+
 // sourceBucket is the place that a restore's URL names, reached as source.s3 says.
 func sourceBucket(source v1alpha1.RestoreSource) (v1alpha1.S3Bucket, string, error) {
 	bucket, key, err := storage.ParseURL(source.URL)
@@ -132,5 +139,5 @@ func sourceBucket(source v1alpha1.RestoreSource) (v1alpha1.S3Bucket, string, err
 		return v1alpha1.S3Bucket{}, "", flow.Stalled(v1alpha1.ReasonInvalidSource, "the key of spec.source.url, %q, does "+
 			"not begin with spec.source.s3.prefix %q: leave the latter out, or make them agree", key, s3.Prefix)
 	}
-	return v1alpha1.S3Bucket{S3Access: s3.S3Access, Bucket: bucket, Prefix: s3.Prefix}, key, nil
+	return v1alpha1.S3Bucket{S3Access: s3.S3Access, Bucket: bucket, Prefix: orDefault(s3.Prefix, prefixOf(key))}, key, nil
 }

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -215,7 +216,7 @@ func TestSourceBucket(t *testing.T) {
 			source := v1alpha1.RestoreSource{URL: test.url, S3: &v1alpha1.S3Source{S3Access: testutil.Access(), Bucket: test.bucket, Prefix: test.prefix}}
 			bucket, got, err := sourceBucket(source)
 			if test.says == nil {
-				if err != nil || got != key || bucket.Bucket != "backups" || bucket.Prefix != test.prefix ||
+				if err != nil || got != key || bucket.Bucket != "backups" || bucket.Prefix != cmp.Or(test.prefix, "prod") ||
 					!reflect.DeepEqual(bucket.S3Access, testutil.Access()) {
 					t.Errorf("the place is %+v, key %q (%v)", bucket, got, err)
 				}

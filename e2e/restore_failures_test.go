@@ -181,7 +181,8 @@ func TestTargetDisappears(t *testing.T) {
 	stalled := r.awaitStalled(v1alpha1.ReasonRestoreFailed, "ServerUnreachable")
 	wantMessage(t, stalled, db.host())
 	db.scale(1)
-	mustEqual(t, "the database whose server went away", db.fingerprint("orders"), whole)
+	// A sequence may skip some values when its server is killed: that is PostgreSQL's own way.
+	mustEqual(t, "the database whose server went away", without(db.fingerprint("orders"), "sequence"), without(whole, "sequence"))
 
 	again := s.newRestore("for-a-moment", b.Status.URL, db.database("orders")).create()
 	db.awaitLoad()

@@ -220,3 +220,8 @@ func TestRestoreWithoutOwnership(t *testing.T) {
 func only(f fingerprint, kind string) fingerprint {
 	return slices.DeleteFunc(slices.Clone(f), func(line string) bool { return !strings.HasPrefix(line, kind+"|") })
 }
+
+// without leaves the lines of one kind out.
+func without(f fingerprint, kind string) fingerprint {
+	return slices.DeleteFunc(slices.Clone(f), func(line string) bool { return strings.HasPrefix(line, kind+"|") })
+}

@@ -30,7 +30,7 @@ func acceptable(statement pgsql.Statement) error {
 func reachesBeyond(tokens []pgsql.Token) bool {
 	switch verb := tokens[0]; {
 	case verb.Is("create"), verb.Is("drop"), verb.Is("alter"):
-		return len(tokens) > 1 && isShared(tokens[1]) && !(len(tokens) > 2 && tokens[2].Is("mapping"))
+		return len(tokens) > 1 && isShared(tokens[1]) && (len(tokens) < 3 || !tokens[2].Is("mapping"))
 	case verb.Is("comment"), verb.Is("security"):
 		on := indexOf(tokens, "on")
 		return on > 0 && on+1 < len(tokens) && isShared(tokens[on+1]) && !commentsOnDatabase(tokens)

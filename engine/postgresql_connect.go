@@ -60,7 +60,8 @@ func (a Access) conninfo(database string) (string, error) {
 func (a Access) caFile() (string, error) {
 	if a.CAFile != "" {
 		if _, err := os.Stat(a.CAFile); err != nil {
-			return "", Transient(ReasonServerCertificate, "the authorities of tls.caSecretRef are not there: %w", err)
+			return "", Transient(ReasonServerCertificate, "the Secret of spec.database.tls.caSecretRef is absent or lacks its key: create "+
+				"it, or correct the reference: %w", err)
 		}
 		return a.CAFile, nil
 	}

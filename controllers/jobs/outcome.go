@@ -229,7 +229,7 @@ func progress(job *batchv1.Job, pods []corev1.Pod) string {
 	pod := pods[len(pods)-1]
 	text := fmt.Sprintf("Job %s is at work in pod %s", job.Name, pod.Name)
 	if failure := lastFailure(pods); failure != nil {
-		text += fmt.Sprintf(" after %d failed; the last said: %s", job.Status.Failed, failure.Message)
+		text += fmt.Sprintf("; an earlier one failed: %s", failure.Message)
 	}
 	return text
 }

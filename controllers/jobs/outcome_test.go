@@ -124,7 +124,7 @@ func TestObserve(t *testing.T) {
 		"second pod has its own time": {observation: observation{pods: []corev1.Pod{pod(1, corev1.PodFailed, failedAs("StoreFailed", "503")), waiting(5, "ContainerCreating", "")},
 			after: 9 * time.Minute}, state: jobs.Running},
 		"running again after a failure": {observation: observation{pods: []corev1.Pod{runningPod(2), pod(1, corev1.PodFailed, failedAs("StoreFailed", "the store said 503"))}},
-			state: jobs.Running, says: []string{"pod-2", "after 1 failed", "the store said 503"}},
+			state: jobs.Running, says: []string{"pod-2", "an earlier one failed", "the store said 503"}},
 		"complete":                             {observation: observation{end: complete(), pods: []corev1.Pod{pod(1, corev1.PodSucceeded, succeededAs(dumped))}}, state: jobs.Succeeded},
 		"complete at the second try":           {observation: observation{end: complete(), pods: []corev1.Pod{pod(2, corev1.PodSucceeded, succeededAs(dumped)), pod(1, corev1.PodFailed, failedAs("StoreFailed", "503"))}}, state: jobs.Succeeded},
 		"complete without a pod":               {observation: observation{end: complete()}, state: jobs.Lost},
