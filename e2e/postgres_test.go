@@ -201,7 +201,7 @@ func (s *space) postgresSet(name, credentials string) *appsv1.StatefulSet {
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec: corev1.PodSpec{
 				AutomountServiceAccountToken:  ptr.To(false),
-				TerminationGracePeriodSeconds: ptr.To(int64(5)),
+				TerminationGracePeriodSeconds: ptr.To(int64(30)),
 				SecurityContext: &corev1.PodSecurityContext{
 					RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To(int64(postgresUID)), FSGroup: ptr.To(int64(postgresUID)),
 					// A clone of a snapshot would get group write on its data directory, and PostgreSQL refuses that.
