@@ -57,6 +57,10 @@ var env environment
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if err := waitTogether(); err != nil {
+		fmt.Fprintf(os.Stderr, "e2e: %v\n", err)
+		os.Exit(1)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	err := env.connect(ctx)
 	cancel()
@@ -72,6 +76,16 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// waitTogether lets more specs run at once than there are cores, unless -parallel says how many: they mostly wait.
+func waitTogether() error {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", "6")
 }
 
 func (e *environment) connect(ctx context.Context) error {
