@@ -105,10 +105,11 @@ func (w *world) dump(staging string, level int) outcome {
 	return took
 }
 
-// pipeline is a dump without the decode that comes after it.
+// pipeline is a dump without the decode that comes after it. What processor time the one and the other took is not known.
 func (o *outcome) pipeline() figure {
 	f := o.figure
 	f.wall -= o.steps[stepDecode]
+	f.cpu = 0
 	return f
 }
 

@@ -30,7 +30,7 @@ func number(tb testing.TB, variable string, fallback, least int) int {
 
 // TestPerformance measures and writes the report. It fails only when something does not work, never for a time.
 func TestPerformance(t *testing.T) {
-	r := &report{}
+	r := &report{load: loadAverage()}
 	limit := time.Duration(number(t, "BENCH_MINUTES", 5, 1)) * time.Minute
 	r.operator = measureOperator(t)
 	w := newWorld(t, number(t, "BENCH_SIZE_MIB", 1100, 1))

@@ -14,6 +14,7 @@ import (
 
 // report is all that was measured.
 type report struct {
+	load          string // of the machine before anything was measured
 	databaseBytes int64
 	artifact      *contract.Artifact
 	backup        *backup
@@ -25,8 +26,9 @@ type report struct {
 func (r *report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured %s on %s, with a database of %s whose `pg_dump -Fc -Z0` has %s; medians of %d rounds "+
-		"(restore: %d; ways that take several times as long: 1).\n\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), machine(),
-		mebibytes(r.databaseBytes), mebibytes(r.artifact.UncompressedBytes), len(r.backup.dump.runs), len(r.restore.load.runs))
+		"(restore: %d; ways that take several times as long: 1). The machine's load was %s when it began: above 1, the times "+
+		"say little.\n\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), machine(),
+		mebibytes(r.databaseBytes), mebibytes(r.artifact.UncompressedBytes), len(r.backup.dump.runs), len(r.restore.load.runs), r.load)
 	r.aims(&b)
 	r.scale(&b)
 	r.transfers(&b)
@@ -68,7 +70,11 @@ func (r *report) scale(b *strings.Builder) {
 				size = mebibytes(s.written())
 			}
 		}
-		t(name, fmt.Sprintf("%.2f", seconds/raw), fmt.Sprintf("%.1f", seconds), fmt.Sprintf("%.1f", work), size)
+		clients := "" // unknown where only a part of a process is meant
+		if work > 0 {
+			clients = fmt.Sprintf("%.1f", work)
+		}
+		t(name, fmt.Sprintf("%.2f", seconds/raw), fmt.Sprintf("%.1f", seconds), clients, size)
 	}
 	row("`pg_dump -Fc -Z0 > /dev/null`", r.backup.raw)
 	row("to a file: `pg_dump -Fc -Z0 \\| zstd -3 -T0`", r.backup.zstdFile)
@@ -116,7 +122,14 @@ func table(b *strings.Builder, heads ...string) func(cells ...string) {
 	return add
 }
 
-// machine says what the measurement ran on, and what else did.
+// loadAverage of the last minute.
+func loadAverage() string {
+	raw, _ := os.ReadFile("/proc/loadavg")
+	load, _, _ := strings.Cut(string(raw), " ")
+	return load
+}
+
+// machine says what the measurement ran on.
 func machine() string {
 	cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
 	model := "unknown processor"
