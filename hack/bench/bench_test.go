@@ -107,7 +107,7 @@ func (w *world) resticReference() *subject {
 	line := "pg_dump -Fc -Z0 " + source + " | restic backup --quiet --cacert $RESTIC_CACERT --no-cache --stdin --stdin-filename shop"
 	s := w.reference("pg_dump | restic", 1, line, "")
 	if _, err := exec.LookPath("restic"); err != nil {
-		say("restic is not installed: its row is left out")
+		sayf("restic is not installed: its row is left out")
 		s.rounds = 0
 		return s
 	}

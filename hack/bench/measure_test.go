@@ -41,7 +41,7 @@ func interleave(limit time.Duration, subjects ...*subject) {
 	began := time.Now()
 	for round := range most {
 		if round > 0 && time.Since(began) > limit {
-			say("no further rounds: they have taken %.0f s", time.Since(began).Seconds())
+			sayf("no further rounds: they have taken %.0f s", time.Since(began).Seconds())
 			return
 		}
 		for _, s := range subjects {
@@ -51,12 +51,12 @@ func interleave(limit time.Duration, subjects ...*subject) {
 			unix.Sync() // what the one before wrote is not written back at the cost of this one
 			f := s.run(round)
 			s.runs = append(s.runs, f)
-			say("round %d: %s: %.2f s", round+1, s.name, f.wall.Seconds())
+			sayf("round %d: %s: %.2f s", round+1, s.name, f.wall.Seconds())
 		}
 	}
 }
 
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "    "+format+"\n", args...) }
+func sayf(format string, args ...any) { fmt.Fprintf(os.Stderr, "    "+format+"\n", args...) }
 
 // measure runs a command to its end and returns also what it said. The test fails with that when the command fails.
 func measure(tb testing.TB, cmd *exec.Cmd) (took figure, log []byte) {

@@ -63,7 +63,7 @@ func measureOperator(t *testing.T) idle {
 	}()
 	awaitReady(ctx, t, probes)
 	found := settled(ctx, t, cmd.Process.Pid)
-	say("operator: idle at %s, peak %s", mebibytes(found.resident), mebibytes(found.peak))
+	sayf("operator: idle at %s, peak %s", mebibytes(found.resident), mebibytes(found.peak))
 	return found
 }
 

@@ -109,7 +109,7 @@ func (w *world) fill(mib int) {
 		w.FailNow()
 	}
 	w.postgres.Exec(w, source, "VACUUM (FREEZE, ANALYZE)", "CHECKPOINT")
-	say("a database of %d MiB was made in %.0f s", w.databaseBytes()>>20, time.Since(began).Seconds())
+	sayf("a database of %d MiB was made in %.0f s", w.databaseBytes()>>20, time.Since(began).Seconds())
 }
 
 func (w *world) databaseBytes() int64 {
