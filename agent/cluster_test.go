@@ -22,7 +22,7 @@ func fillServer(t *testing.T, s *pgtest.Server) {
 }
 
 const rolesQuery = `SELECT rolname, rolcanlogin, rolinherit, rolvaliduntil, rolpassword, (SELECT setconfig FROM pg_db_role_setting
-	WHERE setrole = a.oid AND setdatabase = 0), shobj_description(oid, 'pg_authid'), (SELECT array_agg(roleid::regrole::text || admin_option)
+	WHERE setrole = a.oid AND setdatabase = 0), shobj_description(oid, 'pg_authid'), (SELECT array_agg(roleid::regrole::text || admin_option ORDER BY roleid::regrole::text)
 	FROM pg_auth_members WHERE member = a.oid) FROM pg_authid a WHERE rolname !~ '^pg_' AND rolname <> 'postgres' ORDER BY 1`
 
 func TestWholeServerIntoAnother(t *testing.T) {

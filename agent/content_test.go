@@ -55,7 +55,7 @@ func fingerprint(t *testing.T, s *pgtest.Server, database string) string {
 	add(`SELECT extname FROM pg_extension ORDER BY 1`)
 	add(`SELECT proname, proacl::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1, 2`)
 	add(`SELECT datdba::regrole, pg_encoding_to_char(encoding), datcollate, datctype, datacl, datconnlimit,
-		shobj_description(oid, 'pg_database'), (SELECT array_agg(setconfig::text || setrole::regrole ORDER BY 1) FROM pg_db_role_setting WHERE setdatabase = oid)
+		shobj_description(oid, 'pg_database'), (SELECT array_agg(setconfig::text || setrole::regrole ORDER BY setrole) FROM pg_db_role_setting WHERE setdatabase = oid)
 		FROM pg_database WHERE datname = current_database()`)
 	return strings.Join(out, "\n")
 }
