@@ -15,18 +15,40 @@ import (
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
 
-// TestManagerKilledInEveryStage kills the operator, without grace, in each stage of a backup and of a restore. The end
-// must be the one that it would have been.
+// TestManagerKilledInEveryStage kills the operator, without grace, in each stage of a backup and of a restore, and
+// while a backup is deleted. The end must be the one that it would have been.
 func TestManagerKilledInEveryStage(t *testing.T) {
 	t.Parallel()
 	s := newSpace(t, "killed")
 	db := s.startPostgres("orders-db")
 	db.newDatabase("orders", small("kept")+slowToRestore(3))
 	whole := db.fingerprint("orders")
+	b := backupWithKills(t, s, db)
+	checkArtifact(t, b)
+	readySnapshot(t, b, db.claim())
 
-	// A lock holds the dump and a class that fails at first holds the snapshot, so that the stage lasts beyond the kill.
+	db.sql("orders", "DELETE FROM notes WHERE id > 7")
+	before := db.databases()
+	restoreWithKills(t, s, db, b)
+	mustEqual(t, "the database restored by operators that were killed", db.fingerprint("orders"), whole)
+	if after := db.databases(); !slices.Equal(after, before) {
+		t.Errorf("the server had the databases %q before the restore and has %q after it", before, after)
+	}
+
+	if err := env.kube.Delete(t.Context(), b.DatabaseBackup); err != nil {
+		t.Fatal(err)
+	}
+	killManager(t)
+	awaitGone(t, b.DatabaseBackup)
+	s.kept.drop(backupTraces(b.DatabaseBackup)...)
+}
+
+// backupWithKills holds the dump with a lock, and the snapshot with a class that fails at first, so that each stage
+// lasts beyond the kill.
+func backupWithKills(t *testing.T, s *space, db *postgres) *backup {
+	t.Helper()
 	release := db.hold("orders", "notes")
-	b := s.newBackup("orders", db.database("orders")).snapshotting(db.claim()).withClass("csi-btrfs-fail-twice").create()
+	b := s.newBackup("orders", db.database("orders")).snapshotting(db.claim()).withClass("csi-btrfs-fail-twice").deleting().create()
 	b.awaitStage(v1alpha1.ReasonDumping)
 	db.awaitDumpWaits()
 	killManager(t)
@@ -35,12 +57,11 @@ func TestManagerKilledInEveryStage(t *testing.T) {
 		b.awaitStage(stage)
 		killManager(t)
 	}
-	b.awaitReady()
-	checkArtifact(t, b)
-	readySnapshot(t, b, db.claim())
+	return b.awaitReady()
+}
 
-	db.sql("orders", "DELETE FROM notes WHERE id > 7")
-	before := db.databases()
+func restoreWithKills(t *testing.T, s *space, db *postgres, b *backup) {
+	t.Helper()
 	r := s.newRestore("orders", b.Status.URL, db.database("orders")).create()
 	for _, stage := range []string{
 		v1alpha1.ReasonInspecting, v1alpha1.ReasonTakingSafety, v1alpha1.ReasonFetching, v1alpha1.ReasonRestoring,
@@ -50,10 +71,6 @@ func TestManagerKilledInEveryStage(t *testing.T) {
 	}
 	r.awaitReady()
 	r.safetyBackup()
-	mustEqual(t, "the database restored by operators that were killed", db.fingerprint("orders"), whole)
-	if after := db.databases(); !slices.Equal(after, before) {
-		t.Errorf("the server had the databases %q before the restore and has %q after it", before, after)
-	}
 }
 
 // TestDumpPodLost shows that a dump whose pod is deleted starts again, and that an eviction, which is nobody's
