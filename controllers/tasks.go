@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -118,11 +119,20 @@ func imageFor(db v1alpha1.DatabaseSpec, defaults map[v1alpha1.Engine]string) (st
 }
 
 // prefixOf the key of an artifact is what stands before namespace, name and file. The safety backup goes below it too: a
-// user's rights may end there.
+// user's rights may end there. A key that others chose may begin with what the API takes for no prefix: then it is none.
 func prefixOf(key string) string {
 	parts := strings.Split(key, "/")
-	return strings.Join(parts[:max(0, len(parts)-3)], "/")
+	prefix := strings.Join(parts[:max(0, len(parts)-3)], "/")
+	if len(prefix) > maxPrefix || !prefixPattern.MatchString(prefix) {
+		return ""
+	}
+	return prefix
 }
+
+// maxPrefix and prefixPattern are what the schema of storage.s3.prefix takes.
+const maxPrefix = 256
+
+var prefixPattern = regexp.MustCompile(`^[A-Za-z0-9!_.*'()-]+(/[A-Za-z0-9!_.*'()-]+)*$`)
 
 // sourceBucket is the place that a restore's URL names, reached as source.s3 says.
 func sourceBucket(source v1alpha1.RestoreSource) (v1alpha1.S3Bucket, string, error) {

@@ -234,3 +234,16 @@ func TestSourceBucket(t *testing.T) {
 		})
 	}
 }
+
+// The safety backup of a restore from somebody else's key must be one that the API takes.
+func TestPrefixOfAKey(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"prod/shop/orders/x.pgdump.zst": "prod", "a/b/shop/orders/x.pgdump": "a/b", "shop/orders/x.pgdump": "", "x.dump": "",
+		"my dumps/a/b/x.dump": "", "größe/a/b/x.dump": "", strings.Repeat("p", 257) + "/a/b/x.dump": "",
+	} {
+		if got := prefixOf(key); got != want {
+			t.Errorf("%q: %q, want %q", key, got, want)
+		}
+	}
+}

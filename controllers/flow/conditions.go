@@ -59,8 +59,8 @@ func Complete(subject Subject, now time.Time, message string) {
 	complete(subject, now)
 }
 
-// stall ends the subject for good: Ready says which stage failed, Stalled says why. failedCondition is the condition
-// that the stage would have made True, if it has one.
+// stall ends the subject for good: Ready says which stage failed, Stalled says why, and so does the condition that the
+// step would have made True, if it has one.
 func stall(subject Subject, now time.Time, step Step, cause *Stall) {
 	if step.Condition != "" {
 		MarkFalse(subject, step.Condition, cause.Reason, cause.Message)
