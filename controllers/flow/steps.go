@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -40,11 +41,15 @@ func runStep(ctx context.Context, subject Subject, now time.Time, timeout time.D
 		return nil
 	}
 	if cause, ok := AsStall(err); ok {
+		if cause.Reason == v1alpha1.ReasonDeadlineExceeded {
+			// A Job has what is left of the time as its own deadline, and may come to its end first.
+			cause.Message = deadlineMessage(timeout, step, cause.Message)
+		}
 		stall(subject, now, step, cause)
 		return cause
 	}
 	if late := Remaining(subject, now, timeout) <= 0; late {
-		cause := &Stall{Reason: v1alpha1.ReasonDeadlineExceeded, Message: deadlineMessage(timeout, step, err)}
+		cause := &Stall{Reason: v1alpha1.ReasonDeadlineExceeded, Message: deadlineMessage(timeout, step, err.Error())}
 		stall(subject, now, step, cause)
 		return cause
 	}
@@ -67,7 +72,7 @@ func Remaining(subject Subject, now time.Time, timeout time.Duration) time.Durat
 	return start.Add(timeout).Sub(now)
 }
 
-func deadlineMessage(timeout time.Duration, step Step, last error) string {
-	return "not done within spec.timeout of " + timeout.String() + " (stage " + step.Stage + "): " + last.Error() +
-		". Mend what it waited for, or create a new object with a longer spec.timeout."
+func deadlineMessage(timeout time.Duration, step Step, last string) string {
+	return "not done within spec.timeout of " + timeout.String() + " (stage " + step.Stage + "): " +
+		strings.TrimSuffix(last, ".") + ". Mend what it waited for, or create a new object with a longer spec.timeout."
 }

@@ -167,6 +167,7 @@ func TestRunEndsTheObjectWhenTheTimeIsOver(t *testing.T) {
 	for name, last := range map[string]error{
 		"while it waits":           flow.Waiting(time.Minute, "the last word"),
 		"while the API is failing": errors.New("the last word"),
+		"by a Job's own deadline":  flow.Stalled(v1alpha1.ReasonDeadlineExceeded, "the last word"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

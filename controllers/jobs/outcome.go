@@ -98,7 +98,7 @@ func failed(job *batchv1.Job, pods []corev1.Pod) Outcome {
 // tooLate is the outcome of a Job whose time is over. What its agent said as it was ended is no cause, but may tell
 // how far it had come.
 func tooLate(job *batchv1.Job, last *contract.Failure) Outcome {
-	text := fmt.Sprintf("Job %s did not end within the time that spec.timeout left: %s.", job.Name, jobFailure(job))
+	text := fmt.Sprintf("Job %s did not end in the time that was left: %s.", job.Name, jobFailure(job))
 	if last != nil {
 		text += " Its pod said last: " + last.Message
 	}
