@@ -20,11 +20,15 @@ const (
 	ConditionVerified = "Verified"
 	// ConditionRestored is True when the restored databases are in place.
 	ConditionRestored = "Restored"
+	// ConditionLastBackupSucceeded of a schedule is True when the newest of its backups that ended is Ready, and False
+	// when it failed.
+	ConditionLastBackupSucceeded = "LastBackupSucceeded"
 )
 
 // Reasons of the Ready condition while work goes on, and when it is done.
 const (
 	ReasonPending          = "Pending"
+	ReasonQueued           = "Queued"
 	ReasonDumping          = "Dumping"
 	ReasonSnapshotting     = "Snapshotting"
 	ReasonUploading        = "Uploading"
@@ -65,4 +69,22 @@ const (
 	ReasonNothingToBackUp      = "NothingToBackUp"
 	ReasonSafetyBackupNotTaken = "SafetyBackupNotTaken"
 	ReasonArtifactLeftBehind   = "ArtifactLeftBehind"
+)
+
+// Reasons of a BackupSchedule's Ready condition, and of its events.
+const (
+	ReasonScheduled         = "Scheduled"
+	ReasonSuspended         = "Suspended"
+	ReasonInvalidSchedule   = "InvalidSchedule"
+	ReasonInvalidTimeZone   = "InvalidTimeZone"
+	ReasonWaitingForBackup  = "WaitingForBackup"
+	ReasonWaitingForRestore = "WaitingForRestore"
+	ReasonBackupCreated     = "BackupCreated"
+	ReasonBackupReplaced    = "BackupReplaced"
+	ReasonMissedRuns        = "MissedRuns"
+	ReasonClockStepped      = "ClockSteppedBack"
+	ReasonExpired           = "Expired"
+	ReasonForgotten         = "Forgotten"
+	ReasonBackupFailed      = "BackupFailed"
+	ReasonNoBackupYet       = "NoBackupYet"
 )

@@ -90,9 +90,9 @@ type DatabaseBackupSpec struct {
 	// +optional
 	Staging StagingSpec `json:"staging,omitzero"`
 
-	// deletionPolicy says what deleting this object does to the artifact and the snapshots.
+	// deletionPolicy says what deleting this object does to the artifact and the snapshots. Default: Retain; in the
+	// template of a BackupSchedule that has a rule of retention, Delete.
 	// +optional
-	// +default="Retain"
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// timeout for the whole backup.

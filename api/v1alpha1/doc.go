@@ -1,4 +1,4 @@
-// Package v1alpha1 holds the kinds that users of Holdfast write: DatabaseBackup and DatabaseRestore.
+// Package v1alpha1 holds the kinds that users of Holdfast write: DatabaseBackup, DatabaseRestore and BackupSchedule.
 //
 // +kubebuilder:object:generate=true
 // +groupName=holdfast.dev
@@ -17,6 +17,7 @@ var schemeBuilder = runtime.NewSchemeBuilder(func(scheme *runtime.Scheme) error 
 	scheme.AddKnownTypes(GroupVersion,
 		&DatabaseBackup{}, &DatabaseBackupList{},
 		&DatabaseRestore{}, &DatabaseRestoreList{},
+		&BackupSchedule{}, &BackupScheduleList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

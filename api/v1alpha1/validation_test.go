@@ -152,7 +152,6 @@ func TestDefaults(t *testing.T) {
 			"spec.volumeSnapshot.mode":                       "Required",
 			"spec.volumeSnapshot.readyTimeout":               "10m",
 			"spec.compression":                               "{algorithm: Zstd, level: 3}",
-			"spec.deletionPolicy":                            "Retain",
 			"spec.timeout":                                   "2h",
 			"spec.backoffLimit":                              "2",
 			// What depends on the engine or on the operator is decided when the work is done, not here.
