@@ -35,20 +35,34 @@ type Writer struct {
 // the error of the steps into what the queue should do: nil and a Stall end the work, a Wait comes back later, and
 // anything else is tried again with growing delays.
 func (w Writer) Finish(ctx context.Context, before, after Subject, cause error) (ctrl.Result, error) {
-	*after.Progress().ObservedGeneration = after.GetGeneration()
-	// Only status may differ here: metadata is patched on its own, and reaches both copies.
-	if !equality.Semantic.DeepEqual(before, after) {
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		err := w.Client.Status().Patch(ctx, after, patch)
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return ctrl.Result{RequeueAfter: afresh}, nil
-		}
-		if err != nil {
-			return ctrl.Result{}, fmt.Errorf("writing status: %w", err)
-		}
-		w.tell(ctx, before, after)
+	landed, err := w.Write(ctx, before, after)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !landed {
+		return ctrl.Result{RequeueAfter: afresh}, nil
 	}
 	return ResultOf(ctx, cause)
+}
+
+// Write writes what changed in status, if anything did, and tells people about it. It returns false when the object
+// changed or went meanwhile, so that all must be looked at afresh.
+func (w Writer) Write(ctx context.Context, before, after Subject) (bool, error) {
+	*after.Progress().ObservedGeneration = after.GetGeneration()
+	// Only status may differ here: metadata is patched on its own, and reaches both copies.
+	if equality.Semantic.DeepEqual(before, after) {
+		return true, nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := w.Client.Status().Patch(ctx, after, patch)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("writing status: %w", err)
+	}
+	w.tell(ctx, before, after)
+	return true, nil
 }
 
 // ResultOf turns the error of a step into what the queue should do.
