@@ -2,13 +2,16 @@ package controllers_test
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v6/apis/volumesnapshot/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -258,4 +261,29 @@ func TestBackupThatEndsAtOnceLeavesNothingThoughTheCacheLags(t *testing.T) {
 		t.Error("an ended object is looked at for ever")
 	}
 	w.expectLeft()
+}
+
+func TestBackupShowsTroubleThatIsTriedAgain(t *testing.T) {
+	w := newWorld(parallel(t), testutil.Backup("orders").Build())
+	trouble := apierrors.NewInternalError(errors.New("etcd has no leader"))
+	w.deny = func(verb string, object client.Object) error {
+		if _, isJob := object.(*batchv1.Job); isJob && verb == "create" {
+			return trouble
+		}
+		return nil
+	}
+	backup := w.backup("orders")
+	for range 3 {
+		if _, err := w.look(backup); !errors.Is(err, trouble) {
+			t.Fatalf("the error is %v, want %v, to be tried again", err, trouble)
+		}
+	}
+	w.expect(w.backup("orders"), v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDumping, "trying again", "etcd has no leader")
+	wrote := slices.DeleteFunc(slices.Clone(w.writes), func(write string) bool { return !strings.HasPrefix(write, "patch status") })
+	if len(wrote) != 1 {
+		t.Errorf("one trouble was written %d times: %v", len(wrote), w.writes)
+	}
+	w.deny = nil
+	w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
+	w.expect(w.backup("orders"), v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
 }

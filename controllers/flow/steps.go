@@ -2,8 +2,11 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 )
@@ -17,7 +20,7 @@ type Step struct {
 	Failed string
 	// Condition is what the step makes True, and is skipped by when it is. Empty: the step has none and always runs.
 	Condition string
-	// Do returns nil when the step is done, a Stall or a Wait, or any other error, which is tried again.
+	// Do returns nil when the step is done, a Stall or a Wait, or any other error, which is shown and tried again.
 	Do func(context.Context) error
 }
 
@@ -54,13 +57,26 @@ func runStep(ctx context.Context, subject Subject, now time.Time, timeout time.D
 		return cause
 	}
 	if wait, ok := AsWait(err); ok {
-		if step.Condition != "" {
-			MarkFalse(subject, step.Condition, step.Stage, wait.Message)
-		}
-		MarkFalse(subject, v1alpha1.ConditionReady, step.Stage, wait.Message)
+		show(subject, step, wait.Message)
 		wait.After = min(wait.After, Remaining(subject, now, timeout)+time.Second)
+	} else if !isNoise(ctx, err) {
+		show(subject, step, "trying again after an error: "+err.Error())
 	}
 	return err
+}
+
+// show says on the subject what a step is waiting for.
+func show(subject Subject, step Step, message string) {
+	if step.Condition != "" {
+		MarkFalse(subject, step.Condition, step.Stage, message)
+	}
+	MarkFalse(subject, v1alpha1.ConditionReady, step.Stage, message)
+}
+
+// isNoise says whether an error is part of normal work, which the next look gets over: somebody was faster, or the
+// manager is stopping. A request that timed out while the manager goes on is none.
+func isNoise(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, context.Canceled) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 }
 
 // Remaining is how much of its timeout a subject has left; the whole of it before the work began.

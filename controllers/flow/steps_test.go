@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/controllers/flow"
@@ -18,6 +20,8 @@ import (
 )
 
 const timeout = time.Hour
+
+var resource = schema.GroupResource{Group: "batch", Resource: "jobs"}
 
 // begun returns a backup whose work began at testutil.Start.
 func begun() *v1alpha1.DatabaseBackup {
@@ -149,16 +153,67 @@ func TestRunComesBackWhenTheTimeIsOver(t *testing.T) {
 	}
 }
 
-func TestRunLeavesConditionsAloneOnOtherErrors(t *testing.T) {
+func TestRunShowsAnErrorThatIsTriedAgain(t *testing.T) {
 	t.Parallel()
+	for name, cause := range map[string]error{
+		"the API server is away":    errors.New("dial tcp: connection refused"),
+		"it does not answer":        fmt.Errorf("creating Job a: %w", context.DeadlineExceeded),
+		"a right was taken away":    apierrors.NewForbidden(resource, "a", errors.New("cannot create Jobs")),
+		"a webhook is out of order": apierrors.NewInternalError(errors.New("failed calling webhook")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var ran []string
+			backup := begun()
+			if err := run(backup, time.Minute, steps(&ran, cause)); !errors.Is(err, cause) {
+				t.Errorf("the error is %v, want %v", err, cause)
+			}
+			says := "trying again after an error: " + cause.Error()
+			expect(t, backup, v1alpha1.ConditionReady, metav1.ConditionFalse, "Dumping", says)
+			expect(t, backup, v1alpha1.ConditionDumped, metav1.ConditionFalse, "Dumping", says)
+			if flow.Ended(backup) || backup.Status.CompletionTime != nil {
+				t.Errorf("an error that may pass ended the object: %+v", backup.Status)
+			}
+		})
+	}
+}
+
+func TestRunIsSilentAboutErrorsOfNormalWork(t *testing.T) {
+	t.Parallel()
+	for name, cause := range map[string]error{
+		"somebody was faster": apierrors.NewConflict(resource, "a", errors.New("changed")),
+		"it went meanwhile":   fmt.Errorf("reading Job a: %w", apierrors.NewNotFound(resource, "a")),
+		"a call was given up": fmt.Errorf("reading Job a: %w", context.Canceled),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var ran []string
+			backup := begun()
+			if err := run(backup, time.Minute, steps(&ran, cause)); !errors.Is(err, cause) {
+				t.Errorf("the error is %v, want %v", err, cause)
+			}
+			if len(backup.Status.Conditions) != 0 {
+				t.Errorf("it became conditions: %v", backup.Status.Conditions)
+			}
+		})
+	}
+}
+
+func TestRunIsSilentWhenTheManagerIsStopping(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
 	var ran []string
 	backup := begun()
-	cause := errors.New("connection refused")
-	if err := run(backup, time.Minute, steps(&ran, cause)); !errors.Is(err, cause) {
-		t.Errorf("the error is %v, want %v", err, cause)
+	list := steps(&ran, nil)
+	list[1].Do = func(context.Context) error {
+		stop()
+		return errors.New("client rate limiter Wait returned an error")
+	}
+	if err := flow.Run(ctx, backup, testutil.Start, timeout, list); err == nil {
+		t.Fatal("the error is lost")
 	}
 	if len(backup.Status.Conditions) != 0 {
-		t.Errorf("a passing error became conditions: %v", backup.Status.Conditions)
+		t.Errorf("it became conditions: %v", backup.Status.Conditions)
 	}
 }
 

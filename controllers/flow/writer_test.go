@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -140,7 +139,6 @@ func TestFinishWarnsOfAStall(t *testing.T) {
 
 func TestFinishIsQuietAboutConflictsAndComesBack(t *testing.T) {
 	t.Parallel()
-	resource := schema.GroupResource{Group: "holdfast.dev", Resource: "databasebackups"}
 	for name, refusal := range map[string]error{
 		"changed meanwhile": apierrors.NewConflict(resource, "orders", errors.New("changed")),
 		"gone meanwhile":    apierrors.NewNotFound(resource, "orders"),
