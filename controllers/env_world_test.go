@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -142,20 +141,15 @@ func (s *server) start() *manager {
 	own := rest.CopyConfig(s.config)
 	own.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:holdfast-system:holdfast-controller-manager"}
 	own.Wrap(m.requests.wrap)
-	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
+	cached := controllers.CacheOptions()
+	cached.DefaultNamespaces = map[string]cache.Config{s.namespace: {}}
 	mgr, err := ctrl.NewManager(own, ctrl.Options{
 		Scheme: testutil.Scheme(s.t), Metrics: metricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "manager.holdfast.dev", LeaderElectionNamespace: s.namespace,
 		LeaderElectionReleaseOnCancel: true, LeaseDuration: ptr.To(30 * time.Second),
 		RenewDeadline: ptr.To(20 * time.Second), RetryPeriod: ptr.To(100 * time.Millisecond),
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		Cache: cache.Options{
-			DefaultNamespaces: map[string]cache.Config{s.namespace: {}},
-			DefaultTransform:  cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				&batchv1.Job{}: ours, &corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours,
-			},
-		},
+		Cache:      cached,
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -182,14 +176,11 @@ func (s *server) start() *manager {
 
 func (s *server) register(mgr ctrl.Manager) {
 	s.t.Helper()
-	common := controllers.NewCommon(mgr, controllers.Options{
+	err := controllers.Register(mgr, controllers.Options{
 		AgentImage: "holdfast:test", Images: map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17"},
 		PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, Now: time.Now,
 	})
-	if err := (&controllers.BackupReconciler{Common: common}).SetupWithManager(mgr); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := (&controllers.RestoreReconciler{Common: common}).SetupWithManager(mgr); err != nil {
+	if err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -10,15 +10,10 @@ import (
 
 	"github.com/go-logr/logr"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v6/apis/volumesnapshot/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -81,10 +76,7 @@ func run(o options) error {
 	return nil
 }
 
-// managerOptions caches of the kinds that others use too only what carries our label: the operator's memory does not
-// grow with the cluster.
 func managerOptions(o options) ctrl.Options {
-	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
 	return ctrl.Options{
 		Scheme:                        scheme(),
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
@@ -92,12 +84,7 @@ func managerOptions(o options) ctrl.Options {
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "manager.holdfast.dev",
 		LeaderElectionReleaseOnCancel: true,
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				&batchv1.Job{}: ours, &corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours,
-			},
-		},
+		Cache:                         controllers.CacheOptions(),
 	}
 }
 
@@ -110,18 +97,15 @@ func scheme() *runtime.Scheme {
 }
 
 func register(mgr ctrl.Manager, o options) error {
-	common := controllers.NewCommon(mgr, controllers.Options{
+	err := controllers.Register(mgr, controllers.Options{
 		AgentImage:      o.agentImage,
 		Images:          map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: o.postgresqlImage},
 		PodStartTimeout: o.podStartTimeout,
 		DeletionTimeout: o.deletionTimeout,
 		Now:             time.Now,
 	})
-	if err := (&controllers.BackupReconciler{Common: common}).SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("registering the controller of DatabaseBackups: %w", err)
-	}
-	if err := (&controllers.RestoreReconciler{Common: common}).SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("registering the controller of DatabaseRestores: %w", err)
+	if err != nil {
+		return err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the health check: %w", err)
