@@ -30,6 +30,8 @@ func everyCall(ctx context.Context, s Store, check func(call string, err error))
 	check("Stat", err)
 	check("Delete", s.Delete(ctx, testKey))
 	check("AbortUploads", s.AbortUploads(ctx, testKey))
+	_, err = s.CheckWrite(ctx, testKey)
+	check("CheckWrite", err)
 }
 
 // putUntilAnswered puts again what broke off before an answer was read. A store that refuses a body may close the
@@ -102,9 +104,12 @@ func TestPlainHTTPToAStoreWithTLS(t *testing.T) {
 	})
 }
 
-func policyFor(action, bucket string) string {
-	return fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":[%q],"Resource":["arn:aws:s3:::%s/*"]}]}`,
-		action, bucket)
+func policyFor(action, bucket string) string { return policyOf([]string{action}, bucket) }
+
+// policyOf allows actions on a bucket and on all that is in it.
+func policyOf(actions []string, bucket string) string {
+	return fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["%s"],"Resource":["arn:aws:s3:::%s","arn:aws:s3:::%s/*"]}]}`,
+		strings.Join(actions, `","`), bucket, bucket)
 }
 
 // assertForPeople checks that an error names the object and the endpoint, and holds no secret.

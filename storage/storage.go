@@ -55,6 +55,10 @@ type Store interface {
 	Delete(ctx context.Context, key string) error
 	// AbortUploads aborts every multipart upload of exactly this key that was begun and not finished.
 	AbortUploads(ctx context.Context, key string) error
+	// CheckWrite proves that an upload under key could begin: the store answers, takes the credentials, has the bucket
+	// and lets it be written to. Nothing is left of it, also when ctx ends. Credentials that may write and not abort
+	// are no error; the note then says what stays behind, and is empty otherwise.
+	CheckWrite(ctx context.Context, key string) (note string, err error)
 }
 
 // Info describes an object as the store holds it.

@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -34,10 +35,15 @@ func isComplete(r *http.Request) bool {
 func isAny(*http.Request) bool { return true }
 
 func slowDown(_ http.RoundTripper, r *http.Request) (*http.Response, error) {
-	const text = `<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>`
-	return &http.Response{Status: "503 Service Unavailable", StatusCode: http.StatusServiceUnavailable, Request: r,
+	return answerOf(r, http.StatusServiceUnavailable, "SlowDown", "Please reduce your request rate."), nil
+}
+
+// answerOf a store that does not do what it is asked for.
+func answerOf(r *http.Request, status int, code, message string) *http.Response {
+	text := fmt.Sprintf(`<?xml version="1.0"?><Error><Code>%s</Code><Message>%s</Message></Error>`, code, message)
+	return &http.Response{Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), StatusCode: status, Request: r,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {"application/xml"}},
-		Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text))}, nil
+		Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text))}
 }
 
 func answerLost(next http.RoundTripper, r *http.Request) (*http.Response, error) {
