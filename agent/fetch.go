@@ -134,7 +134,7 @@ func (w *work) download(ctx context.Context, store storage.Store, source *contra
 			break
 		}
 		w.log.Warn("the download broke off, going on", "bytes", file.size, "error", err.Error())
-		if err = waitFor(ctx, pause); err != nil {
+		if err = engine.Pause(ctx, pause); err != nil {
 			break
 		}
 		pause = min(2*pause, longestPause)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-dev/holdfast/contract"
+	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/storage"
 )
 
@@ -29,21 +30,10 @@ func (w *work) patiently(ctx context.Context, what string, try func() error) err
 			return err
 		}
 		w.log.Warn("the store is unreachable, trying again", "step", what, "pause", pause.String(), "error", err.Error())
-		if err := waitFor(ctx, pause); err != nil {
+		if err := engine.Pause(ctx, pause); err != nil {
 			return err
 		}
 		pause = min(2*pause, longestPause)
-	}
-}
-
-func waitFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
 	}
 }
 

@@ -155,7 +155,7 @@ func (r *restore) swap(ctx context.Context) error {
 		if time.Since(begin) > swapPatience {
 			return r.heldError(ctx, err)
 		}
-		if err := waitBriefly(ctx, swapInterval); err != nil {
+		if err := Pause(ctx, swapInterval); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,7 @@ func (r *restore) endSessions(ctx context.Context, databases []string) (stop fun
 		defer closeConn(conn)
 		for {
 			r.endOnce(ctx, conn, databases)
-			if waitBriefly(ctx, swapInterval) != nil {
+			if Pause(ctx, swapInterval) != nil {
 				return
 			}
 		}
@@ -332,7 +332,7 @@ func (r *restore) drop(ctx context.Context, name string) error {
 		if err == nil || !hasCode(err, codeObjectInUse) || time.Since(begin) > dropPatience {
 			return err
 		}
-		if err := waitBriefly(ctx, swapInterval); err != nil {
+		if err := Pause(ctx, swapInterval); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/holdfast-dev/holdfast/engine/internal/pgsql"
 )
@@ -127,16 +126,4 @@ func (a Access) toolFailed(ctx context.Context, database, reason string, err err
 			pgsql.Identifier(a.Username), failed)
 	}
 	return Transient(reason, "database %q: %w", database, failed)
-}
-
-// waitBriefly waits for d, or until ctx ends.
-func waitBriefly(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }
