@@ -63,6 +63,8 @@ func TestBackupStageByStage(t *testing.T) {
 	if got, want := w.eventReasons("orders"), []string{"Dumping", "Snapshotting", "Uploading", "Succeeded"}; !slices.Equal(got, want) {
 		t.Errorf("events are %v, want %v", got, want)
 	}
+	w.expectNotes("orders", "dumping orders of orders-db.shop.svc", "taking a VolumeSnapshot of each of the claims "+dataClaim,
+		"uploading the dump to bucket backups", "the backup can be restored from "+backup.Status.URL)
 }
 
 func TestBackupTellsTheAgentsWhatToDo(t *testing.T) {

@@ -142,6 +142,20 @@ func (w *world) eventReasons(about string) []string {
 	return reasons
 }
 
+// expectNotes checks that the events about an object begin with these words, in their order.
+func (w *world) expectNotes(about string, begin ...string) {
+	w.t.Helper()
+	var notes []string
+	for _, event := range w.events.Events() {
+		if event.About == about {
+			notes = append(notes, event.Note)
+		}
+	}
+	if !slices.EqualFunc(notes, begin, strings.HasPrefix) {
+		w.t.Errorf("the events say %q, want beginnings %q", notes, begin)
+	}
+}
+
 // hold lets the agents of one task work on, and all others succeed.
 func hold(verb contract.Verb) func(contract.Task) *contract.Result {
 	return func(task contract.Task) *contract.Result {

@@ -80,6 +80,8 @@ func TestRestoreStageByStage(t *testing.T) {
 	if got := w.eventReasons("again"); !slices.Equal(got, want) {
 		t.Errorf("events are %v, want %v", got, want)
 	}
+	w.expectNotes("again", "looking at "+testutil.SourceURL, "backing up what will be replaced on orders-db.shop.svc",
+		"downloading and verifying "+testutil.SourceURL, "restoring orders into orders-db.shop.svc", "restored from "+testutil.SourceURL)
 }
 
 func TestRestoreTellsTheAgentsWhatToDo(t *testing.T) {

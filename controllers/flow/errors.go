@@ -46,3 +46,19 @@ func AsStall(err error) (*Stall, bool) {
 func AsWait(err error) (*Wait, bool) {
 	return errors.AsType[*Wait](err)
 }
+
+// atStep is the error of a step that is not done, with the sentence that tells people what the step begins.
+type atStep struct {
+	error
+	begins string
+}
+
+func (e *atStep) Unwrap() error { return e.error }
+
+// beginsOf returns the sentence of the step that an error comes from, or nothing where there is none.
+func beginsOf(err error) string {
+	if at, ok := errors.AsType[*atStep](err); ok {
+		return at.begins
+	}
+	return ""
+}

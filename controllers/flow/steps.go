@@ -16,6 +16,9 @@ import (
 type Step struct {
 	// Stage is the reason of the Ready condition while the step is at work.
 	Stage string
+	// Begins is the event that is sent when the stage is the first that is not done: one sentence that says what begins.
+	// Empty: what the step waits for says it best.
+	Begins string
 	// Failed is the reason of the Ready condition when the step stalled.
 	Failed string
 	// Condition is what the step makes True, and is skipped by when it is. Empty: the step has none and always runs.
@@ -32,7 +35,7 @@ func Run(ctx context.Context, subject Subject, now time.Time, timeout time.Durat
 			continue
 		}
 		if err := runStep(ctx, subject, now, timeout, step); err != nil {
-			return err
+			return &atStep{err, step.Begins}
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ type Writer struct {
 // the error of the steps into what the queue should do: nil and a Stall end the work, a Wait comes back later, and
 // anything else is tried again with growing delays.
 func (w Writer) Finish(ctx context.Context, before, after Subject, cause error) (ctrl.Result, error) {
-	landed, err := w.Write(ctx, before, after)
+	landed, err := w.write(ctx, before, after, beginsOf(cause))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -48,6 +48,10 @@ func (w Writer) Finish(ctx context.Context, before, after Subject, cause error) 
 // Write writes what changed in status, if anything did, and tells people about it. It returns false when the object
 // changed or went meanwhile, so that all must be looked at afresh.
 func (w Writer) Write(ctx context.Context, before, after Subject) (bool, error) {
+	return w.write(ctx, before, after, "")
+}
+
+func (w Writer) write(ctx context.Context, before, after Subject, begins string) (bool, error) {
 	*after.Progress().ObservedGeneration = after.GetGeneration()
 	// Only status may differ here: metadata is patched on its own, and reaches both copies.
 	if equality.Semantic.DeepEqual(before, after) {
@@ -61,7 +65,7 @@ func (w Writer) Write(ctx context.Context, before, after Subject) (bool, error) 
 	if err != nil {
 		return false, fmt.Errorf("writing status: %w", err)
 	}
-	w.tell(ctx, before, after)
+	w.tell(ctx, before, after, begins)
 	return true, nil
 }
 
@@ -80,18 +84,21 @@ func ResultOf(ctx context.Context, cause error) (ctrl.Result, error) {
 	return ctrl.Result{}, cause
 }
 
-// tell sends an event for each stage that began and for the end.
-func (w Writer) tell(ctx context.Context, before, after Subject) {
+// tell sends an event for each stage that began, with the sentence of its step, and for the end.
+func (w Writer) tell(ctx context.Context, before, after Subject, begins string) {
 	was, is := readyOf(before), readyOf(after)
 	if is == nil || (was != nil && was.Reason == is.Reason && was.Status == is.Status) {
 		return
 	}
 	log.FromContext(ctx).Info("stage", "reason", is.Reason, "message", is.Message)
-	kind := corev1.EventTypeNormal
-	if IsTrue(after, v1alpha1.ConditionStalled) {
+	kind, note := corev1.EventTypeNormal, is.Message
+	switch {
+	case IsTrue(after, v1alpha1.ConditionStalled):
 		kind = corev1.EventTypeWarning
+	case is.Status == metav1.ConditionFalse && begins != "":
+		note = begins
 	}
-	w.Event(after, kind, is.Reason, "Reconcile", is.Message)
+	w.Event(after, kind, is.Reason, "Reconcile", note)
 }
 
 // Event sends an event about an object, cut to what the events API allows.

@@ -124,6 +124,48 @@ func TestFinishSendsOneEventAStage(t *testing.T) {
 	}
 }
 
+// finishStep runs a step that dumps and ends as given, and finishes.
+func (d *desk) finishStep(t *testing.T, ends error) {
+	t.Helper()
+	before := d.read(t)
+	after := before.DeepCopy()
+	cause := flow.Run(t.Context(), after, testutil.Start, timeout, []flow.Step{{
+		Stage: v1alpha1.ReasonDumping, Failed: v1alpha1.ReasonDumpFailed, Begins: "dumping orders of orders-db.shop.svc",
+		Do: func(context.Context) error { return ends },
+	}})
+	if cause == nil {
+		flow.Complete(after, testutil.Start, "it can be restored from")
+	}
+	if _, err := d.Finish(t.Context(), before, after, cause); err != nil && !errors.Is(err, ends) {
+		t.Fatal(err)
+	}
+}
+
+func TestFinishTellsWhatAStageBeginsAndHowItEnds(t *testing.T) {
+	t.Parallel()
+	begins := testutil.Event{About: "orders", Kind: corev1.EventTypeNormal, Reason: v1alpha1.ReasonDumping, Note: "dumping orders of orders-db.shop.svc"}
+	for name, test := range map[string]struct {
+		looks []error
+		ends  string
+	}{
+		"it waits, and is done":  {[]error{flow.Waiting(time.Second, "no pod yet"), flow.Waiting(time.Second, "at work"), nil}, "it can be restored from"},
+		"it waits, and fails":    {[]error{flow.Waiting(time.Second, "no pod yet"), flow.Stalled("StagingFull", "the disk is full")}, "the disk is full"},
+		"trouble, then it works": {[]error{errors.New("etcd is away"), nil}, "it can be restored from"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, testutil.Backup("orders").Build())
+			for _, look := range test.looks {
+				d.finishStep(t, look)
+			}
+			events := d.recorder.Events()
+			if len(events) != 2 || events[0] != begins || !strings.Contains(events[1].Note, test.ends) {
+				t.Errorf("events are %v, want %v and an end that says %q", events, begins, test.ends)
+			}
+		})
+	}
+}
+
 func TestFinishWarnsOfAStall(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, testutil.Backup("orders").Build())
