@@ -114,11 +114,16 @@ func (w *work) database() (engine.Engine, engine.Access, error) {
 		return nil, engine.Access{}, err
 	}
 	access := engine.Access{Connection: *w.task.Database, TempDir: w.TempDir, UID: w.task.Object.UID, Log: w.log, Tools: w.tools()}
-	if access.Username, err = readSecret(access.UsernameFile, w.task.DatabaseSecret, 0, databaseSecretHint); err != nil {
+	if access.Username, err = w.readSecret(access.UsernameFile, w.databaseSecret(), 0); err != nil {
 		return nil, engine.Access{}, err
 	}
-	if access.Password, err = readSecret(access.PasswordFile, w.task.DatabaseSecret, 1, databaseSecretHint); err != nil {
+	if access.Password, err = w.readSecret(access.PasswordFile, w.databaseSecret(), 1); err != nil {
 		return nil, engine.Access{}, err
+	}
+	if access.Verifies() {
+		if err := w.needCA(access.CAFile, w.databaseCA()); err != nil {
+			return nil, engine.Access{}, err
+		}
 	}
 	w.redactor.hide(access.Password)
 	return eng, access, nil
@@ -130,6 +135,9 @@ func (w *work) tools() *processes { return &processes{redactor: w.redactor, log:
 func (w *work) store(ctx context.Context) (storage.Store, error) {
 	if w.task.Store == nil || w.task.Key == "" {
 		return nil, invalidTask("it names no store or no key")
+	}
+	if err := w.needCA(w.task.Store.CAFile, w.storeCA()); err != nil {
+		return nil, err
 	}
 	store, err := w.OpenStore(ctx, *w.task.Store)
 	if errors.Is(err, storage.ErrCredentialsMissing) {

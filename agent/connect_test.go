@@ -39,7 +39,12 @@ func TestServerThatLetsNobodyIn(t *testing.T) {
 		"password with a line break": {func(j *job) { j.use(credentials(t, "postgres", pgtest.Password+"\n\n")) }, contract.ReasonAuthenticationFailed, false,
 			nil},
 		"no user name": {func(j *job) { os.Remove(filepath.Join(j.use(credentials(t, "x", "y")), "username")) }, contract.ReasonSecretMissing, true,
-			[]string{`Secret "orders-db" is absent or has no key "username": create it, or name its keys with spec.database.credentialsSecretRef.usernameKey/passwordKey`}},
+			[]string{`Secret "orders-db" of namespace "shop" is absent or has no key "username": create it, or correct the reference (spec.database.credentialsSecretRef`}},
+		"no CA": {func(j *job) {
+			j.task.Database.TLSMode, j.task.Database.CAFile = engine.TLSVerifyCA, filepath.Join(t.TempDir(), "ca.crt")
+		}, contract.ReasonSecretMissing, true,
+			[]string{`Secret "orders-ca" of namespace "shop" is absent or has no key "root.pem": create it, or correct the reference (spec.database.tls.caSecretRef)`}},
+		"empty CA":       {func(j *job) { j.task.Database.TLSMode, j.task.Database.CAFile = engine.TLSVerifyFull, emptyFile(t) }, contract.ReasonSecretMissing, true, []string{`"orders-ca"`}},
 		"empty password": {func(j *job) { j.use(credentials(t, "x", "\n")) }, contract.ReasonSecretMissing, true, []string{`no key "password"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,6 +57,15 @@ func TestServerThatLetsNobodyIn(t *testing.T) {
 			}
 		})
 	}
+}
+
+func emptyFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // use takes other credentials.
@@ -68,6 +82,14 @@ func TestDatabaseThatMayNotBeConnectedTo(t *testing.T) {
 	j := f.job(db)
 	j.use(credentials(t, "outsider", "outsider"))
 	j.mustFail(contract.VerbDump, contract.ReasonPermissionDenied, false, "GRANT CONNECT ON DATABASE")
+}
+
+// An authority that nothing is held against is not missed.
+func TestCAThatNobodyAsksFor(t *testing.T) {
+	f := newFixture(t)
+	j := f.job(f.pg.Database(t, `CREATE TABLE t (i int)`))
+	j.task.Database.CAFile = filepath.Join(t.TempDir(), "ca.crt")
+	j.must(contract.VerbDump)
 }
 
 func TestTLSModes(t *testing.T) {

@@ -15,22 +15,39 @@ import (
 
 	"github.com/holdfast-dev/holdfast/contract"
 	"github.com/holdfast-dev/holdfast/engine"
+	"github.com/holdfast-dev/holdfast/storage"
 )
 
 func TestSecretsAreReadByte(t *testing.T) {
-	names := &contract.SecretNames{Name: "orders-db", Keys: []string{"user", "pass"}}
+	w := Agent{}.begin(contract.Task{Object: storage.ObjectReference{Namespace: "shop"},
+		DatabaseSecret: &contract.SecretNames{Name: "orders-db", Keys: []string{"user", "pass"}}})
 	for content, want := range map[string]string{"plain": "plain", "newline\n": "newline", "two\n\n": "two\n", " spaces ": " spaces ", "cr\r\n": "cr\r"} {
 		path := filepath.Join(t.TempDir(), "password")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readSecret(path, names, 1, databaseSecretHint); err != nil || got != want {
+		if got, err := w.readSecret(path, w.databaseSecret(), 1); err != nil || got != want {
 			t.Errorf("%q was read as %q (%v)", content, got, err)
 		}
 	}
-	_, err := readSecret(filepath.Join(t.TempDir(), "password"), names, 1, databaseSecretHint)
-	if err == nil || !strings.HasPrefix(err.Error(), `Secret "orders-db" is absent or has no key "pass": create it`) {
+	_, err := w.readSecret(filepath.Join(t.TempDir(), "password"), w.databaseSecret(), 1)
+	if err == nil || !strings.HasPrefix(err.Error(), `Secret "orders-db" of namespace "shop" is absent or has no key "pass": create it`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Of a restore, the reference to correct may stand in the object itself or in the backup that it names.
+func TestWhereAStoresSecretIsNamed(t *testing.T) {
+	for kind, want := range map[string][]string{
+		"DatabaseBackup":  {"(spec.storage.s3.caSecretRef)"},
+		"DatabaseRestore": {"(spec.source.s3.caSecretRef, or spec.storage.s3.caSecretRef of the DatabaseBackup", "backupRef"},
+	} {
+		w := Agent{}.begin(contract.Task{Object: storage.ObjectReference{Kind: kind}})
+		for _, words := range want {
+			if got := w.storeCA().remedy; !strings.Contains(got, words) {
+				t.Errorf("%s: %q lacks %q", kind, got, words)
+			}
+		}
 	}
 }
 

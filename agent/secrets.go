@@ -12,44 +12,83 @@ import (
 	"sync"
 
 	"github.com/holdfast-dev/holdfast/contract"
+	"github.com/holdfast-dev/holdfast/storage"
 )
 
-const (
-	databaseSecretHint = "create it, or name its keys with spec.database.credentialsSecretRef.usernameKey/passwordKey"
-	storeSecretHint    = "create it with the keys accessKeyID and secretAccessKey, or name another in credentialsSecretRef"
-)
+// secret is a Secret of the task and where the user named it.
+type secret struct {
+	names *contract.SecretNames
+	// remedy says what to do when it is absent.
+	remedy string
+}
+
+func (w *work) databaseSecret() secret {
+	return secret{w.task.DatabaseSecret, "create it, or correct the reference (spec.database.credentialsSecretRef, whose usernameKey and " +
+		"passwordKey name other keys)"}
+}
+
+func (w *work) databaseCA() secret {
+	return secret{w.task.DatabaseCASecret, "create it, or correct the reference (spec.database.tls.caSecretRef)"}
+}
+
+func (w *work) storeSecret() secret {
+	return secret{w.task.StoreSecret, "create it with the keys accessKeyID and secretAccessKey, or correct the reference (" +
+		w.storeField("credentialsSecretRef") + ")"}
+}
+
+func (w *work) storeCA() secret {
+	return secret{w.task.StoreCASecret, "create it, or correct the reference (" + w.storeField("caSecretRef") + ")"}
+}
+
+// storeField is where the object of the task has a field of its store.
+func (w *work) storeField(name string) string {
+	if w.task.Object.Kind == "DatabaseRestore" {
+		return "spec.source.s3." + name + ", or spec.storage.s3." + name + " of the DatabaseBackup that spec.source.backupRef names"
+	}
+	return "spec.storage.s3." + name
+}
 
 // readSecret reads one key of a Secret that is mounted as a file: its exact bytes, without one line break at the end,
-// which editors and echo leave there. key is the place of the key in names.
-func readSecret(file string, names *contract.SecretNames, key int, hint string) (string, error) {
+// which editors and echo leave there. key is the place of the key in the Secret's names.
+func (w *work) readSecret(file string, from secret, key int) (string, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read a file of a Secret: %w", err)
 	}
 	value := strings.TrimSuffix(string(raw), "\n")
 	if value == "" {
-		return "", secretMissing(names, key, path.Base(file), hint)
+		return "", w.secretMissing(from, key, path.Base(file))
 	}
 	return value, nil
 }
 
+// needCA fails when the file of a CA was named and is not there. No file is no failure: the system's CAs are meant.
+func (w *work) needCA(file string, from secret) error {
+	if file == "" {
+		return nil
+	}
+	_, err := w.readSecret(file, from, 0)
+	return err
+}
+
 // secretMissing names the Secret and its key as the user wrote them. It may pass: somebody may create the Secret.
-func secretMissing(names *contract.SecretNames, key int, file, hint string) error {
+func (w *work) secretMissing(from secret, key int, file string) error {
 	name, keyName := "", file
-	if names != nil {
-		name = names.Name
-		if key < len(names.Keys) {
-			keyName = names.Keys[key]
+	if from.names != nil {
+		name = from.names.Name
+		if key < len(from.names.Keys) {
+			keyName = from.names.Keys[key]
 		}
 	}
-	return transient(contract.ReasonSecretMissing, "Secret %q is absent or has no key %q: %s", name, keyName, hint)
+	return transient(contract.ReasonSecretMissing, "Secret %q of namespace %q is absent or has no key %q: %s",
+		name, w.task.Object.Namespace, keyName, from.remedy)
 }
 
 // storeSecretMissing names the first key of the store's Secret that is not there.
 func (w *work) storeSecretMissing(cause error) error {
-	for i, file := range []string{"accessKeyID", "secretAccessKey"} {
+	for i, file := range []string{storage.AccessKeyIDFile, storage.SecretAccessKeyFile} {
 		if raw, err := os.ReadFile(path.Join(w.task.Store.CredentialsDir, file)); err != nil || len(raw) == 0 {
-			return secretMissing(w.task.StoreSecret, i, file, storeSecretHint)
+			return w.secretMissing(w.storeSecret(), i, file)
 		}
 	}
 	return cause

@@ -133,10 +133,13 @@ func TestStoreThatIsSetUpWrongly(t *testing.T) {
 	}{
 		"wrong key": {func() { f.store.CredentialsDir = miniotest.CredentialsDir(t, "nobody", "wrongwrong", "") }, contract.ReasonStoreCredentials, false, nil},
 		"no secret": {func() { f.store.CredentialsDir = t.TempDir() }, contract.ReasonSecretMissing, true,
-			[]string{`Secret "s3" is absent or has no key "accessKeyID"`}},
+			[]string{`Secret "s3" of namespace "shop" is absent or has no key "accessKeyID"`, "spec.storage.s3.credentialsSecretRef"}},
 		"half a secret": {func() { f.store.CredentialsDir = halfSecret(t) }, contract.ReasonSecretMissing, true, []string{`no key "secretAccessKey"`}},
 		"no bucket":     {func() { f.store.Bucket = "not-there-at-all" }, contract.ReasonBucketNotFound, false, []string{"not-there-at-all"}},
-		"wrong CA":      {func() { f.store.CAFile = miniotest.OtherCA(t) }, contract.ReasonStoreCertificate, false, []string{"caSecretRef"}},
+		"no CA": {func() { f.store.CAFile = filepath.Join(t.TempDir(), "ca.crt") }, contract.ReasonSecretMissing, true,
+			[]string{`Secret "s3-ca" of namespace "shop" is absent or has no key "tls.crt"`, "create it, or correct the reference (spec.storage.s3.caSecretRef)"}},
+		"empty CA": {func() { f.store.CAFile = emptyFile(t) }, contract.ReasonSecretMissing, true, []string{`"s3-ca"`}},
+		"wrong CA": {func() { f.store.CAFile = miniotest.OtherCA(t) }, contract.ReasonStoreCertificate, false, []string{"caSecretRef"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.t, f.store = t, good

@@ -68,13 +68,15 @@ type Task struct {
 
 	// Database is the server: for dump, inspect and load.
 	Database *engine.Connection `json:"database,omitempty"`
-	// DatabaseSecret names the user's Secret and its keys, for messages alone.
-	DatabaseSecret *SecretNames `json:"databaseSecret,omitempty"`
+	// DatabaseSecret and DatabaseCASecret name the user's Secrets and their keys, for messages alone.
+	DatabaseSecret   *SecretNames `json:"databaseSecret,omitempty"`
+	DatabaseCASecret *SecretNames `json:"databaseCASecret,omitempty"`
 
 	// Store is the object store: for upload, delete, inspect and fetch.
 	Store *storage.Config `json:"store,omitempty"`
-	// StoreSecret names the user's Secret and its keys, for messages alone.
-	StoreSecret *SecretNames `json:"storeSecret,omitempty"`
+	// StoreSecret and StoreCASecret name the user's Secrets and their keys, for messages alone.
+	StoreSecret   *SecretNames `json:"storeSecret,omitempty"`
+	StoreCASecret *SecretNames `json:"storeCASecret,omitempty"`
 	// Key of the artifact in the store's bucket, prefix included: for upload, delete, inspect and fetch.
 	Key string `json:"key,omitempty"`
 

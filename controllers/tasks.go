@@ -37,6 +37,7 @@ func withDatabase(b *jobs.Blueprint, db v1alpha1.DatabaseSpec, image string) {
 	})
 	if ca := db.TLS.CASecretRef; ca.Name != "" {
 		b.Task.Database.CAFile = contract.DatabaseCAFile
+		b.Task.DatabaseCASecret = &contract.SecretNames{Name: ca.Name, Keys: []string{caKey(ca)}}
 		b.Secrets = append(b.Secrets, caMount(ca, contract.DatabaseCADir))
 	}
 }
@@ -57,6 +58,7 @@ func withStore(b *jobs.Blueprint, bucket v1alpha1.S3Bucket) {
 	}
 	if ca := bucket.CASecretRef; ca.Name != "" {
 		b.Task.Store.CAFile = contract.StoreCAFile
+		b.Task.StoreCASecret = &contract.SecretNames{Name: ca.Name, Keys: []string{caKey(ca)}}
 		b.Secrets = append(b.Secrets, caMount(ca, contract.StoreCADir))
 	}
 }
@@ -88,10 +90,10 @@ func compressionTask(spec v1alpha1.CompressionSpec) *contract.Compression {
 }
 
 func caMount(ref v1alpha1.SecretKeyRef, dir string) jobs.SecretMount {
-	return jobs.SecretMount{
-		Secret: ref.Name, Dir: dir, Files: []jobs.SecretFile{{Key: orDefault(ref.Key, "ca.crt"), File: "ca.crt"}},
-	}
+	return jobs.SecretMount{Secret: ref.Name, Dir: dir, Files: []jobs.SecretFile{{Key: caKey(ref), File: "ca.crt"}}}
 }
+
+func caKey(ref v1alpha1.SecretKeyRef) string { return orDefault(ref.Key, "ca.crt") }
 
 func databaseNames(db v1alpha1.DatabaseSpec) []string {
 	names := make([]string, 0, len(db.Names))

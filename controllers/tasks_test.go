@@ -83,6 +83,9 @@ func TestWithStoreMountsWhatIsNamed(t *testing.T) {
 	if got := b.Task.StoreSecret; got.Name != "s3" || !reflect.DeepEqual(got.Keys, []string{"accessKeyID", "secretAccessKey"}) {
 		t.Errorf("messages would name %+v", got)
 	}
+	if got := b.Task.StoreCASecret; got.Name != "s3-ca" || !reflect.DeepEqual(got.Keys, []string{"tls.crt"}) {
+		t.Errorf("messages would name %+v for the CA", got)
+	}
 }
 
 func TestWithStoreLeavesCredentialsToTheChainOfTheSDK(t *testing.T) {
@@ -115,6 +118,9 @@ func TestWithDatabase(t *testing.T) {
 	}
 	if !reflect.DeepEqual(b.Secrets, mounts) {
 		t.Errorf("mounts are\n%v, want\n%v", b.Secrets, mounts)
+	}
+	if got := b.Task.DatabaseCASecret; got.Name != "orders-ca" || !reflect.DeepEqual(got.Keys, []string{"root.pem"}) {
+		t.Errorf("messages would name %+v for the CA", got)
 	}
 }
 

@@ -46,6 +46,9 @@ type Connection struct {
 	Image string `json:"image,omitempty"`
 }
 
+// Verifies tells whether the server's certificate is held against an authority.
+func (c Connection) Verifies() bool { return c.TLSMode == TLSVerifyCA || c.TLSMode == TLSVerifyFull }
+
 // RestoreOptions say what of a dump is restored.
 type RestoreOptions struct {
 	// OmitOwnership makes the connecting user the owner of everything.

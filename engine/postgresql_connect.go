@@ -43,7 +43,7 @@ func (a Access) conninfo(database string) (string, error) {
 	}
 	values := [][2]string{{"dbname", database}, {"host", a.Host}, {"port", strconv.Itoa(port)}, {"user", a.Username},
 		{"sslmode", mode}, {"application_name", "holdfast"}, {"connect_timeout", strconv.Itoa(int(connectTimeout.Seconds()))}}
-	if a.TLSMode == TLSVerifyCA || a.TLSMode == TLSVerifyFull {
+	if a.Verifies() {
 		file, err := a.caFile()
 		if err != nil {
 			return "", err
@@ -59,10 +59,6 @@ func (a Access) conninfo(database string) (string, error) {
 
 func (a Access) caFile() (string, error) {
 	if a.CAFile != "" {
-		if _, err := os.Stat(a.CAFile); err != nil {
-			return "", Transient(ReasonServerCertificate, "the Secret of spec.database.tls.caSecretRef is absent or lacks its key: create "+
-				"it, or correct the reference: %w", err)
-		}
 		return a.CAFile, nil
 	}
 	for _, file := range systemCAs {
