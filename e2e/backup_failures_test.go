@@ -45,7 +45,7 @@ var backupFailures = []backupFailure{
 	{"no-such-storage-class", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Staging.StorageClassName = "nosuch-storage" },
 		v1alpha1.ReasonPreflightFailed, "StorageClassMissing", []string{"nosuch-storage", "storageClassName"}},
 	{"no-such-image", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Database.Image = "Holdfast.Test/NoSuch:1" },
-		v1alpha1.ReasonDumpFailed, "PodCannotStart", []string{"Holdfast.Test/NoSuch:1", "image"}},
+		v1alpha1.ReasonDumpFailed, "PodCannotStart", []string{"Holdfast.Test/NoSuch:1", "spec.database.image"}},
 	{"other-engine", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Database.Engine = v1alpha1.EngineRedis },
 		v1alpha1.ReasonPreflightFailed, "EngineNotSupported", []string{"Redis", "PostgreSQL"}},
 	{"wrong-authority", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Database.TLS.CASecretRef.Name = "s3-ca" },

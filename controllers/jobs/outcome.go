@@ -33,12 +33,11 @@ type Outcome struct {
 	// Reason and Message say why a Job failed, or what a running one is doing.
 	Reason  string
 	Message string
+	// Advice names the fields to look at when a pod cannot start.
+	Advice string
 	// NoPod says that a Job has no pod now. It may have had one that was drained a moment ago.
 	NoPod bool
 }
-
-// hopeless are waiting reasons of a container that no time will mend.
-var hopeless = []string{"InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
 
 // Observe derives the outcome of a Job from the Job and its pods. startTimeout is how long a pod may take until its
 // containers run. It is a pure function of what it is given.
@@ -91,8 +90,8 @@ func failed(job *batchv1.Job, pods []corev1.Pod) Outcome {
 		return Outcome{State: Failed, Reason: failure.Reason, Message: failure.Message}
 	}
 	return Outcome{State: Failed, Reason: v1alpha1.ReasonJobFailed, Message: fmt.Sprintf(
-		"Job %s failed: %s. Its pods left no result; `kubectl -n %s describe job %s` may say more.",
-		job.Name, jobFailure(job), job.Namespace, job.Name)}
+		"Job %s failed: %s. Its pods left no result; `kubectl -n %s get events --field-selector involvedObject.name=%s` "+
+			"may say more, for an hour.", job.Name, jobFailure(job), job.Namespace, job.Name)}
 }
 
 // tooLate is the outcome of a Job whose time is over. What its agent said as it was ended is no cause, but may tell
@@ -184,14 +183,16 @@ func running(job *batchv1.Job, pods []corev1.Pod, now time.Time, startTimeout ti
 	}
 	pod := &pods[len(pods)-1]
 	outcome := Outcome{State: Running, Message: progress(job, pods)}
-	if waiting, hopeless := waitingState(pod); waiting != "" {
-		outcome.Message = fmt.Sprintf("pod %s cannot start yet: %s", pod.Name, waiting)
-		if hopeless {
-			startTimeout = 0
-		}
-		return waitingFor(pod.CreationTimestamp.Time, now, startTimeout, outcome)
+	waiting := waitingState(pod)
+	if waiting == nil {
+		return outcome
 	}
-	return outcome
+	outcome.Message = fmt.Sprintf("pod %s cannot start yet: %s", pod.Name, waiting.why)
+	outcome.Advice = waiting.advice
+	if waiting.hopeless {
+		startTimeout = 0
+	}
+	return waitingFor(pod.CreationTimestamp.Time, now, startTimeout, outcome)
 }
 
 // waitingFor turns what a pod waits for into a failure once it has waited too long.
@@ -202,27 +203,6 @@ func waitingFor(since, now time.Time, startTimeout time.Duration, outcome Outcom
 	outcome.State, outcome.Reason = Failed, v1alpha1.ReasonPodCannotStart
 	outcome.Message = strings.Replace(outcome.Message, " yet", "", 1)
 	return outcome
-}
-
-// waitingState says what keeps a pod from running, and whether that is hopeless.
-func waitingState(pod *corev1.Pod) (string, bool) {
-	if pod.Status.Phase != corev1.PodPending {
-		return "", false
-	}
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		waiting := status.State.Waiting
-		if waiting == nil || waiting.Reason == "PodInitializing" || waiting.Reason == "ContainerCreating" {
-			continue
-		}
-		return fmt.Sprintf("container %s: %s: %s (image %s)", status.Name, waiting.Reason, waiting.Message, status.Image),
-			slices.Contains(hopeless, waiting.Reason)
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Reason + ": " + c.Message, false
-		}
-	}
-	return "its containers are being created", false
 }
 
 func progress(job *batchv1.Job, pods []corev1.Pod) string {

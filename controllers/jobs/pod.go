@@ -18,6 +18,9 @@ const (
 	// nonRoot is the user of every pod unless the user says otherwise: the number that distroless images use.
 	nonRoot = 65532
 
+	// installName is the init container that copies the agent into an image with client tools.
+	installName = "install-agent"
+
 	// agentInImage is where the operator's own image has the agent.
 	agentInImage = "/agent"
 )
@@ -63,7 +66,7 @@ func stayPut() map[string]string {
 // installContainer copies the agent, which is one static file, into the pod whose image has the engine's tools.
 func installContainer(b Blueprint) corev1.Container {
 	return corev1.Container{
-		Name:            "install-agent",
+		Name:            installName,
 		Image:           b.AgentImage,
 		Command:         []string{agentInImage, "install", "--to", contract.AgentPath},
 		SecurityContext: containerSecurity(),

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ func (r Runner) judge(ctx context.Context, job *batchv1.Job, outcome Outcome) (c
 			}
 			outcome.Message += why
 		}
-		return contract.Result{}, flow.Stalled(outcome.Reason, "%s", outcome.Message)
+		return contract.Result{}, flow.Stalled(outcome.Reason, "%s", withAdvice(outcome))
 	case Lost:
 		if err := r.Delete(ctx, job); err != nil {
 			return contract.Result{}, err
@@ -74,7 +75,15 @@ func (r Runner) judge(ctx context.Context, job *batchv1.Job, outcome Outcome) (c
 		return contract.Result{}, flow.Waiting(poll, "Job %s succeeded but its pod is gone: running it again", job.Name)
 	case Running:
 	}
-	return contract.Result{}, flow.Waiting(poll, "%s", outcome.Message)
+	return contract.Result{}, flow.Waiting(poll, "%s", withAdvice(outcome))
+}
+
+// withAdvice puts the fields to look at behind what the cluster says.
+func withAdvice(outcome Outcome) string {
+	if outcome.Advice == "" {
+		return outcome.Message
+	}
+	return strings.TrimRight(outcome.Message, ". ") + ". " + outcome.Advice
 }
 
 // ensure returns the blueprint's Job, made if it was not there.
@@ -124,19 +133,22 @@ func CreateOrAdopt(ctx context.Context, c client.Client, live client.Reader, own
 		}
 		return CheckOwner(child, owner)
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return flow.Stalled(v1alpha1.ReasonRefused, "the API server refused %T %s/%s: %v", child,
-			child.GetNamespace(), child.GetName(), err)
+		return flow.Stalled(v1alpha1.ReasonRefused, "the API server refused %s %s/%s: %v",
+			kindOf(child), child.GetNamespace(), child.GetName(), err)
 	}
-	return fmt.Errorf("creating %T %s: %w", child, child.GetName(), err)
+	return fmt.Errorf("creating %s %s: %w", kindOf(child), child.GetName(), err)
 }
+
+// kindOf an object as people know it: Job, and not *v1.Job.
+func kindOf(object client.Object) string { return reflect.TypeOf(object).Elem().Name() }
 
 // CheckOwner refuses an object that bears a child's name and belongs to somebody else.
 func CheckOwner(child, owner client.Object) error {
 	if child.GetLabels()[v1alpha1.LabelOwnerUID] == string(owner.GetUID()) {
 		return nil
 	}
-	return flow.Stalled(v1alpha1.ReasonNameConflict, "%T %s/%s exists and was not made for this object: "+
-		"rename or delete it, then create a new object", child, child.GetNamespace(), child.GetName())
+	return flow.Stalled(v1alpha1.ReasonNameConflict, "%s %s/%s exists and was not made for this object: "+
+		"rename or delete it", kindOf(child), child.GetNamespace(), child.GetName())
 }
 
 // pods of a Job, as the cache has them. Of a finished Job they are read live: the caches of Jobs and of pods lag on
