@@ -8,6 +8,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -88,6 +89,10 @@ func TestRestoreTouchesNothingWhenItsSafetyBackupFails(t *testing.T) {
 	}
 	if restore.Status.URL != "" {
 		t.Errorf("it names %s as the way back", restore.Status.URL)
+	}
+	stalled := meta.FindStatusCondition(restore.Status.Conditions, v1alpha1.ConditionStalled)
+	if strings.Count(stalled.Message, "create a new") != 1 || !strings.Contains(stalled.Message, "create a new DatabaseRestore") {
+		t.Errorf("it does not say once that a new restore is what helps: %s", stalled.Message)
 	}
 }
 

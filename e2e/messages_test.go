@@ -22,7 +22,7 @@ func wantMessage(t *testing.T, condition metav1.Condition, words ...string) {
 			t.Errorf("the message of %s/%s does not say %q: %s", condition.Type, condition.Reason, word, condition.Message)
 		}
 	}
-	if n := len(condition.Message); n < 20 || n > 2100 {
+	if n := len(condition.Message); n < 20 || n > 2300 {
 		t.Errorf("the message of %s/%s has %d characters: %s", condition.Type, condition.Reason, n, condition.Message)
 	}
 }

@@ -59,15 +59,16 @@ func Complete(subject Subject, now time.Time, message string) {
 	complete(subject, now)
 }
 
-// stall ends the subject for good: Ready says which stage failed, Stalled says why, and so does the condition that the
-// step would have made True, if it has one.
-func stall(subject Subject, now time.Time, step Step, cause *Stall) {
+// stall ends the subject for good and returns the cause: Ready says which stage failed, Stalled says why, and so does
+// the condition that the step would have made True, if it has one.
+func stall(subject Subject, now time.Time, step Step, cause *Stall) error {
 	if step.Condition != "" {
 		MarkFalse(subject, step.Condition, cause.Reason, cause.Message)
 	}
 	MarkFalse(subject, v1alpha1.ConditionReady, step.Failed, cause.Message)
 	MarkTrue(subject, v1alpha1.ConditionStalled, cause.Reason, cause.Message)
 	complete(subject, now)
+	return cause
 }
 
 func complete(subject Subject, now time.Time) {

@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,17 +46,17 @@ func runStep(ctx context.Context, subject Subject, now time.Time, timeout time.D
 		return nil
 	}
 	if cause, ok := AsStall(err); ok {
+		message := advise(subject, cause.Message)
 		if cause.Reason == v1alpha1.ReasonDeadlineExceeded {
 			// A Job has what is left of the time as its own deadline, and may come to its end first.
-			cause.Message = deadlineMessage(timeout, step, cause.Message)
+			message = deadlineMessage(subject, timeout, step, cause.Message)
 		}
-		stall(subject, now, step, cause)
-		return cause
+		return stall(subject, now, step, &Stall{Reason: cause.Reason, Message: message})
 	}
 	if late := Remaining(subject, now, timeout) <= 0; late {
-		cause := &Stall{Reason: v1alpha1.ReasonDeadlineExceeded, Message: deadlineMessage(timeout, step, err.Error())}
-		stall(subject, now, step, cause)
-		return cause
+		return stall(subject, now, step, &Stall{
+			Reason: v1alpha1.ReasonDeadlineExceeded, Message: deadlineMessage(subject, timeout, step, err.Error()),
+		})
 	}
 	if wait, ok := AsWait(err); ok {
 		show(subject, step, wait.Message)
@@ -89,9 +88,4 @@ func Remaining(subject Subject, now time.Time, timeout time.Duration) time.Durat
 		return timeout
 	}
 	return start.Add(timeout).Sub(now)
-}
-
-func deadlineMessage(timeout time.Duration, step Step, last string) string {
-	return "not done within spec.timeout of " + timeout.String() + " (stage " + step.Stage + "): " +
-		strings.TrimSuffix(last, ".") + ". Mend what it waited for, or create a new object with a longer spec.timeout."
 }
