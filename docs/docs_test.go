@@ -15,7 +15,7 @@ import (
 
 // TestRunbookKnowsEveryReason shows that whoever finds a reason in a status finds it in the runbook too.
 func TestRunbookKnowsEveryReason(t *testing.T) {
-	runbook := read(t, "restore-runbook.md") + read(t, "how-it-works.md")
+	runbook := read(t, "restore-runbook.md") + read(t, "how-it-works.md") + read(t, "schedules.md")
 	for _, file := range []string{"../api/v1alpha1/conditions.go", "../contract/result.go", "../engine/errors.go"} {
 		reasons := reasonsOf(t, file)
 		if len(reasons) < 10 {

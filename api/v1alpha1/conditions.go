@@ -86,5 +86,4 @@ const (
 	ReasonExpired           = "Expired"
 	ReasonForgotten         = "Forgotten"
 	ReasonBackupFailed      = "BackupFailed"
-	ReasonNoBackupYet       = "NoBackupYet"
 )

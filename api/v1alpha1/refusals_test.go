@@ -134,3 +134,37 @@ var restoreRefusals = []refusal{
 	{"unknown ownership", fields{"spec.options.ownership": "Drop"}, "spec.options.ownership", `supported values: "Restore", "Omit"`},
 	{"unknown privileges", fields{"spec.options.privileges": "false"}, "spec.options.privileges", "must be of type string"},
 }
+
+const (
+	calendarForm = "schedule has five fields (minute, hour, day of month, month, day of week), such as 0 2 * * *, or is one of"
+	zonePrefix   = "a schedule has no TZ= prefix: the time zone goes into spec.timeZone"
+	zoneForm     = "timeZone is a name of the IANA time zone database, such as Europe/Paris or UTC"
+	withinForm   = "keepWithin must be a length of time, such as 90m or 48h"
+)
+
+var scheduleRefusals = []refusal{
+	{"name too long", fields{"metadata.name": strings.Repeat("a", 201)}, "<nil>", "has at most 200 characters"},
+	{"no schedule", fields{"spec.schedule": ""}, "spec.schedule", "Required value"},
+	{"empty schedule", fields{"spec.schedule": `""`}, "spec.schedule", "should be at least 1 chars long"},
+	{"four fields", fields{"spec.schedule": "'0 2 * *'"}, "spec.schedule", calendarForm},
+	{"six fields", fields{"spec.schedule": "'0 0 2 * * *'"}, "spec.schedule", calendarForm},
+	{"words", fields{"spec.schedule": "every night"}, "spec.schedule", calendarForm},
+	{"interval", fields{"spec.schedule": "'@every 1h'"}, "spec.schedule", calendarForm},
+	{"reboot", fields{"spec.schedule": "'@reboot'"}, "spec.schedule", calendarForm},
+	{"newline", fields{"spec.schedule": `"0 2 * * *\n"`}, "spec.schedule", calendarForm},
+	{"zone in the schedule", fields{"spec.schedule": "'TZ=Europe/Paris 0 2 * * *'"}, "spec.schedule", zonePrefix},
+	{"cron's zone in the schedule", fields{"spec.schedule": "'CRON_TZ=UTC 0 2 * * *'"}, "spec.schedule", zonePrefix},
+	{"the operator's own zone", fields{"spec.timeZone": "Local"}, "spec.timeZone", zoneForm},
+	{"zone with spaces", fields{"spec.timeZone": "'Europe / Paris'"}, "spec.timeZone", zoneForm},
+	{"zone as a path", fields{"spec.timeZone": "../../etc/passwd"}, "spec.timeZone", zoneForm},
+	{"unknown policy", fields{"spec.concurrencyPolicy": "Queue"}, "spec.concurrencyPolicy", `supported values: "Forbid", "Allow", "Replace"`},
+	{"deadline 0", fields{"spec.startingDeadlineSeconds": "0"}, "spec.startingDeadlineSeconds", "greater than or equal to 1"},
+	{"negative spread", fields{"spec.spreadSeconds": "-1"}, "spec.spreadSeconds", "greater than or equal to 0"},
+	{"negative rule", fields{"spec.retention": "{keepLast: -1}"}, "spec.retention.keepLast", "greater than or equal to 0"},
+	{"within in words", fields{"spec.retention": "{keepWithin: two days}"}, "spec.retention.keepWithin", withinForm},
+	{"negative failed history", fields{"spec.failedHistoryLimit": "-1"}, "spec.failedHistoryLimit", "greater than or equal to 0"},
+	{"no history", fields{"spec.historyLimit": "0"}, "spec.historyLimit", "greater than or equal to 1"},
+	{"no template", fields{"spec.template": ""}, "spec.template", "Required value"},
+	{"no spec in the template", fields{"spec.template": "{metadata: {}}"}, "spec.template.spec", "Required value"},
+	{"template with a bad host", fields{"spec.template.spec.database.host": "postgres://db"}, "spec.template.spec.database.host", hostMessage},
+}
