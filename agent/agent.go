@@ -84,6 +84,8 @@ func (w *work) do(ctx context.Context) (contract.Result, error) {
 		return contract.Result{}, invalidTask("it names no object")
 	}
 	switch w.task.Verb {
+	case contract.VerbCheck:
+		return w.check(ctx)
 	case contract.VerbDump:
 		return w.dump(ctx)
 	case contract.VerbUpload:

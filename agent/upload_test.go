@@ -145,7 +145,7 @@ func TestStoreThatIsSetUpWrongly(t *testing.T) {
 			f.t, f.store = t, good
 			j := f.dumped()
 			c.change()
-			for _, verb := range []contract.Verb{contract.VerbUpload, contract.VerbInspect, contract.VerbDelete} {
+			for _, verb := range []contract.Verb{contract.VerbCheck, contract.VerbUpload, contract.VerbInspect, contract.VerbDelete} {
 				j.mustFail(verb, c.reason, c.retryable, c.words...)
 			}
 		})

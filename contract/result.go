@@ -12,7 +12,7 @@ import (
 const MaxResultBytes = 4096
 
 // Result is what one run of the agent hands back in its container's termination message. Exactly one of Failure and
-// the verb's own part is set; delete and load need none.
+// the verb's own part is set; check, delete and load need none.
 type Result struct {
 	Version int  `json:"version"`
 	Verb    Verb `json:"verb"`

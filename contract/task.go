@@ -15,6 +15,8 @@ type Verb string
 
 // The verbs, in the order in which a backup and a restore use them. Each can be run again without harm.
 const (
+	// VerbCheck proves, before a dump is made, that the store could be written to, and leaves nothing in it.
+	VerbCheck Verb = "check"
 	// VerbDump dumps databases into a compressed artifact on the staging claim.
 	VerbDump Verb = "dump"
 	// VerbUpload uploads the staged artifact, proves that the store holds it, and writes the manifest last.
@@ -72,12 +74,13 @@ type Task struct {
 	DatabaseSecret   *SecretNames `json:"databaseSecret,omitempty"`
 	DatabaseCASecret *SecretNames `json:"databaseCASecret,omitempty"`
 
-	// Store is the object store: for upload, delete, inspect and fetch.
+	// Store is the object store: for check, upload, delete, inspect and fetch.
 	Store *storage.Config `json:"store,omitempty"`
 	// StoreSecret and StoreCASecret name the user's Secrets and their keys, for messages alone.
 	StoreSecret   *SecretNames `json:"storeSecret,omitempty"`
 	StoreCASecret *SecretNames `json:"storeCASecret,omitempty"`
-	// Key of the artifact in the store's bucket, prefix included: for upload, delete, inspect and fetch.
+	// Key of the artifact in the store's bucket, prefix included: for upload, delete, inspect and fetch. For check, a key
+	// beside it, as the artifact's own depends on what is dumped.
 	Key string `json:"key,omitempty"`
 
 	// Compression of the artifact: for dump.

@@ -48,6 +48,9 @@ func TestBackupIsDeletedInAnyStage(t *testing.T) {
 	for name, test := range map[string]deletionCase{
 		"Ready, Retain":         {policy: retain, stage: v1alpha1.ReasonSucceeded, left: []string{"-snap-"}},
 		"Ready, Delete":         {policy: remove, stage: v1alpha1.ReasonSucceeded, delete: true},
+		"checking, Retain":      {policy: retain, hold: contract.VerbCheck, stage: v1alpha1.ReasonPending},
+		"checking, Delete":      {policy: remove, hold: contract.VerbCheck, stage: v1alpha1.ReasonPending},
+		"check failed, Retain":  {policy: retain, fails: contract.VerbCheck, stage: v1alpha1.ReasonPreflightFailed},
 		"dumping, Retain":       {policy: retain, hold: contract.VerbDump, stage: v1alpha1.ReasonDumping},
 		"dumping, Delete":       {policy: remove, hold: contract.VerbDump, stage: v1alpha1.ReasonDumping},
 		"snapshotting, Retain":  {policy: retain, fate: testutil.SnapshotPending, stage: v1alpha1.ReasonSnapshotting},
@@ -154,7 +157,9 @@ func TestBackupWaitsForItsJobsToEndBeforeItGoes(t *testing.T) {
 	if w.gone(backup) {
 		t.Error("it went while its dump was at work")
 	}
-	deletes := slices.DeleteFunc(slices.Clone(w.writes), func(write string) bool { return !strings.HasPrefix(write, "delete v1.Job") })
+	deletes := slices.DeleteFunc(slices.Clone(w.writes), func(write string) bool {
+		return !strings.HasPrefix(write, "delete v1.Job") || !strings.HasSuffix(write, "-dump")
+	})
 	if len(deletes) != 1 {
 		t.Errorf("the Job was deleted by %v, want once", deletes)
 	}

@@ -90,6 +90,7 @@ func TestBackupFailsAsItsAgentsSay(t *testing.T) {
 		verb  contract.Verb
 		stage string
 	}{
+		"check":  {contract.VerbCheck, v1alpha1.ReasonPreflightFailed},
 		"dump":   {contract.VerbDump, v1alpha1.ReasonDumpFailed},
 		"upload": {contract.VerbUpload, v1alpha1.ReasonUploadFailed},
 	} {
@@ -129,7 +130,7 @@ func TestBackupBearsATroubledSnapshot(t *testing.T) {
 func TestBackupGivesUpOnASnapshotThatIsNeverReady(t *testing.T) {
 	w := newWorld(parallel(t), testutil.Backup("orders").Claims(dataClaim).Build())
 	w.cluster.Snapshot = testutil.SnapshotTroubled
-	w.settle("the snapshot is asked for", func() bool { return len(w.left()) == 3 })
+	w.settle("the snapshot is asked for", func() bool { return len(w.left()) == 4 })
 	w.clock.Advance(10 * time.Minute)
 	w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
 	w.expectStalled(w.backup("orders"), v1alpha1.ReasonSnapshotFailed, v1alpha1.ReasonSnapshotNotReady, testutil.SnapshotTrouble)
@@ -180,7 +181,7 @@ func (w *world) running() {
 
 func TestBackupWhoseManagerWasAwayStartsNothingLate(t *testing.T) {
 	w := newWorld(parallel(t), testutil.Backup("orders").NoSnapshots().Timeout(time.Hour).Build())
-	w.round()
+	w.settle("the dump is done", func() bool { return len(w.left()) == 3 })
 	w.clock.Advance(3 * time.Hour)
 	w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
 	w.expectStalled(w.backup("orders"), v1alpha1.ReasonUploadFailed, v1alpha1.ReasonDeadlineExceeded)
@@ -191,7 +192,7 @@ func TestBackupWhoseManagerWasAwayStartsNothingLate(t *testing.T) {
 
 func TestBackupTakesAResultThatCameWhileItsManagerWasAway(t *testing.T) {
 	w := newWorld(parallel(t), testutil.Backup("orders").NoSnapshots().Timeout(time.Hour).Build())
-	w.settle("the upload is done", func() bool { return len(w.left()) == 3 })
+	w.settle("the upload is done", func() bool { return len(w.left()) == 4 })
 	w.clock.Advance(3 * time.Hour)
 	w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
 	w.expect(w.backup("orders"), v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
@@ -251,6 +252,8 @@ func TestBackupThatEndsAtOnceLeavesNothingThoughTheCacheLags(t *testing.T) {
 	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: jobs.ChildName(backup, "dump")}}
 	w := newWorld(parallel(t), foreign, backup)
 	w.hidden = func(object client.Object) bool { _, isClaim := object.(*corev1.PersistentVolumeClaim); return isClaim }
+	w.mustLook(backup)
+	w.step() // the check Job
 	result := w.mustLook(backup)
 	w.expectStalled(w.backup("orders"), v1alpha1.ReasonDumpFailed, v1alpha1.ReasonNameConflict)
 	if result.RequeueAfter <= 0 {
@@ -260,6 +263,7 @@ func TestBackupThatEndsAtOnceLeavesNothingThoughTheCacheLags(t *testing.T) {
 	if result := w.mustLook(backup); result.RequeueAfter > 0 {
 		t.Error("an ended object is looked at for ever")
 	}
+	w.step() // the garbage collector
 	w.expectLeft()
 }
 
@@ -267,12 +271,15 @@ func TestBackupShowsTroubleThatIsTriedAgain(t *testing.T) {
 	w := newWorld(parallel(t), testutil.Backup("orders").Build())
 	trouble := apierrors.NewInternalError(errors.New("etcd has no leader"))
 	w.deny = func(verb string, object client.Object) error {
-		if _, isJob := object.(*batchv1.Job); isJob && verb == "create" {
+		if verb == "create" && strings.HasSuffix(object.GetName(), "-dump") {
 			return trouble
 		}
 		return nil
 	}
 	backup := w.backup("orders")
+	w.mustLook(backup)
+	w.step() // the check Job
+	w.writes = nil
 	for range 3 {
 		if _, err := w.look(backup); !errors.Is(err, trouble) {
 			t.Fatalf("the error is %v, want %v, to be tried again", err, trouble)

@@ -18,15 +18,21 @@ func TestBackupStageByStage(t *testing.T) {
 	backup := w.backup("orders")
 
 	if result := w.mustLook(backup); result.RequeueAfter <= 0 {
-		t.Error("nobody comes back to see whether the dump Job's pod can start")
+		t.Error("nobody comes back to see whether the check Job's pod can start")
 	}
 	backup = w.backup("orders")
-	w.expect(backup, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDumping)
-	w.expect(backup, v1alpha1.ConditionDumped, metav1.ConditionFalse, v1alpha1.ReasonDumping)
+	w.expect(backup, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonPending)
 	if !slices.Contains(backup.Finalizers, v1alpha1.Finalizer) || backup.Status.StartTime == nil {
 		t.Errorf("finalizers %v, started %v", backup.Finalizers, backup.Status.StartTime)
 	}
-	w.expectLeft("-dump", "-staging")
+	w.expectLeft("-check")
+
+	w.step()
+	w.mustLook(backup)
+	backup = w.backup("orders")
+	w.expect(backup, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDumping)
+	w.expect(backup, v1alpha1.ConditionDumped, metav1.ConditionFalse, v1alpha1.ReasonDumping)
+	w.expectLeft("-check", "-dump", "-staging")
 
 	w.step()
 	w.mustLook(backup)
@@ -36,13 +42,13 @@ func TestBackupStageByStage(t *testing.T) {
 	if got := backup.Status.Artifact; got.SHA256 != testutil.Artifact().SHA256 || got.SizeBytes != 4096 || got.UncompressedBytes != 16384 {
 		t.Errorf("the artifact is %+v", got)
 	}
-	w.expectLeft("-dump", "-staging", "-snap-")
+	w.expectLeft("-check", "-dump", "-staging", "-snap-")
 
 	w.step()
 	w.mustLook(backup)
-	w.expectLeft("-dump", "-staging", "-snap-") // status tells of the upload before it begins
+	w.expectLeft("-check", "-dump", "-staging", "-snap-") // status tells of the upload before it begins
 	w.mustLook(backup)
-	w.expectLeft("-dump", "-staging", "-snap-", "-upload")
+	w.expectLeft("-check", "-dump", "-staging", "-snap-", "-upload")
 	backup = w.backup("orders")
 	w.expect(backup, v1alpha1.ConditionSnapshotted, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
 	w.expect(backup, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonUploading)
@@ -60,10 +66,10 @@ func TestBackupStageByStage(t *testing.T) {
 	}
 	w.quiet()
 	w.expectLeft("-snap-")
-	if got, want := w.eventReasons("orders"), []string{"Dumping", "Snapshotting", "Uploading", "Succeeded"}; !slices.Equal(got, want) {
+	if got, want := w.eventReasons("orders"), []string{"Pending", "Dumping", "Snapshotting", "Uploading", "Succeeded"}; !slices.Equal(got, want) {
 		t.Errorf("events are %v, want %v", got, want)
 	}
-	w.expectNotes("orders", "dumping orders of orders-db.shop.svc", "taking a VolumeSnapshot of each of the claims "+dataClaim,
+	w.expectNotes("orders", "looking whether bucket backups of https://minio.minio.svc:9000 can be written to", "dumping orders of orders-db.shop.svc", "taking a VolumeSnapshot of each of the claims "+dataClaim,
 		"uploading the dump to bucket backups", "the backup can be restored from "+backup.Status.URL)
 }
 
@@ -123,8 +129,8 @@ func TestBackupOfSeveralClaimsTakesAllSnapshotsAtOnce(t *testing.T) {
 	w := newWorld(parallel(t), testutil.Backup("orders").Claims(dataClaim, second).Build(),
 		testutil.Bound(testutil.DataClaim(testutil.Namespace, second)), testutil.Volume(testutil.Namespace, second))
 	w.cluster.Snapshot = testutil.SnapshotPending
-	w.settle("both snapshots are asked for", func() bool { return len(w.left()) == 4 })
-	w.expectLeft("-dump", "-staging", "-snap-", "-snap-")
+	w.settle("both snapshots are asked for", func() bool { return len(w.left()) == 5 })
+	w.expectLeft("-check", "-dump", "-staging", "-snap-", "-snap-")
 	w.cluster.Snapshot = testutil.SnapshotReady
 	w.settle("Ready", func() bool { return flow.Ended(w.backup("orders")) })
 	if taken := w.backup("orders").Status.VolumeSnapshots; len(taken) != 2 || taken[0].Claim != dataClaim || taken[1].Claim != second {

@@ -16,6 +16,19 @@ func namesOr(db v1alpha1.DatabaseSpec, every string) string {
 	return strings.Join(databaseNames(db), ", ")
 }
 
+// storeOf names the place where a backup goes.
+func storeOf(backup *v1alpha1.DatabaseBackup) string {
+	text := "bucket " + backup.Spec.Storage.S3.Bucket
+	if endpoint := backup.Spec.Storage.S3.Endpoint; endpoint != "" {
+		text += " of " + endpoint
+	}
+	return text
+}
+
+func beginsCheck(backup *v1alpha1.DatabaseBackup) string {
+	return "looking whether " + storeOf(backup) + " can be written to"
+}
+
 func beginsDump(backup *v1alpha1.DatabaseBackup) string {
 	return "dumping " + namesOr(backup.Spec.Database, "every database") + " of " + backup.Spec.Database.Host
 }
@@ -28,11 +41,7 @@ func beginsSnapshots(backup *v1alpha1.DatabaseBackup) string {
 }
 
 func beginsUpload(backup *v1alpha1.DatabaseBackup) string {
-	text := "uploading the dump to bucket " + backup.Spec.Storage.S3.Bucket
-	if endpoint := backup.Spec.Storage.S3.Endpoint; endpoint != "" {
-		text += " of " + endpoint
-	}
-	return text
+	return "uploading the dump to " + storeOf(backup)
 }
 
 // sourceOf names what a restore restores from, as its user did.

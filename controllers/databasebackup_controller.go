@@ -60,6 +60,7 @@ func (r *BackupReconciler) advance(ctx context.Context, backup *v1alpha1.Databas
 	w := &backupWork{BackupReconciler: r, backup: backup, mayUpload: flow.IsTrue(backup, v1alpha1.ConditionSnapshotted)}
 	err := flow.Run(ctx, backup, r.Now(), backupTimeout(backup), []flow.Step{
 		{Stage: v1alpha1.ReasonPending, Failed: v1alpha1.ReasonPreflightFailed, Do: w.preflight},
+		{Stage: v1alpha1.ReasonPending, Begins: beginsCheck(backup), Failed: v1alpha1.ReasonPreflightFailed, Do: w.checkStore},
 		{Stage: v1alpha1.ReasonDumping, Begins: beginsDump(backup), Failed: v1alpha1.ReasonDumpFailed, Condition: v1alpha1.ConditionDumped, Do: w.dump},
 		{Stage: v1alpha1.ReasonSnapshotting, Begins: beginsSnapshots(backup), Failed: v1alpha1.ReasonSnapshotFailed, Condition: v1alpha1.ConditionSnapshotted, Do: w.snapshot},
 		{Stage: v1alpha1.ReasonUploading, Begins: beginsUpload(backup), Failed: v1alpha1.ReasonUploadFailed, Condition: v1alpha1.ConditionUploaded, Do: w.upload},

@@ -72,6 +72,29 @@ func (w *backupWork) classFor(ctx context.Context, claimName string) (string, er
 	return w.Cluster.SnapshotClass(ctx, w.backup.Spec.VolumeSnapshot.ClassName, driver)
 }
 
+// checkStore runs the check Job: a bucket, a key or a CA that is wrong would else be found only after the dump. It waits
+// for a store that is away as every Job does, but for half of the backup's time at most: such a store may well be back
+// when the dump is done, so the dump then begins all the same.
+func (w *backupWork) checkStore(ctx context.Context) error {
+	if flow.Has(w.backup, v1alpha1.ConditionDumped) {
+		return nil
+	}
+	blueprint := w.bare(contract.VerbCheck)
+	blueprint.Deadline = min(blueprint.Deadline, backupTimeout(w.backup)/2)
+	withStore(&blueprint, *w.backup.Spec.Storage.S3)
+	blueprint.Task.Key = artifactKey(w.backup, "")
+	result, err := w.Jobs.Run(ctx, blueprint)
+	if stall, stalled := flow.AsStall(err); stalled && stall.Reason == v1alpha1.ReasonDeadlineExceeded {
+		if flow.Remaining(w.backup, w.Now(), backupTimeout(w.backup)) > 0 {
+			return nil
+		}
+	}
+	if err == nil && result.Note != "" {
+		w.Writer.Event(w.backup, corev1.EventTypeWarning, v1alpha1.ReasonArtifactLeftBehind, "Check", result.Note)
+	}
+	return err
+}
+
 // dump runs the dump Job on the staging claim.
 func (w *backupWork) dump(ctx context.Context) error {
 	image, err := imageFor(w.backup.Spec.Database, w.Images)

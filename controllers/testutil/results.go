@@ -16,7 +16,7 @@ func Result(task contract.Task) contract.Result {
 		}
 	case contract.VerbFetch:
 		result.Source = Source()
-	case contract.VerbDelete, contract.VerbLoad:
+	case contract.VerbCheck, contract.VerbDelete, contract.VerbLoad:
 	}
 	return result
 }
