@@ -287,3 +287,38 @@ func TestDeleteSparesAJobThatWasMadeAnew(t *testing.T) {
 		t.Error("the Job of that name was deleted, though it is another one")
 	}
 }
+
+func TestRunWaitsForAPodInPlaceOfOneThatWasDrained(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, err := b.run(t)
+	expectWait(t, err, "no pod yet")
+	job := b.job(t)
+	refused := corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "refused"}, Type: corev1.EventTypeWarning,
+		Reason: "FailedCreate", Message: "exceeded quota: pods", LastTimestamp: metav1.NewTime(testutil.Start),
+		InvolvedObject: corev1.ObjectReference{Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID},
+	}
+	if err := b.server.Create(t.Context(), &refused); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.Advance(10 * startTimeout)
+	_, err = b.run(t)
+	expectWait(t, err, "has no pod at the moment") // what was refused long ago is not why
+}
+
+func TestOfListsNoCopies(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, err := b.run(t)
+	expectWait(t, err, "")
+	job := b.job(t)
+	copied := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: "by-hand", Labels: job.Labels}}
+	if err := b.server.Create(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	list, err := b.Of(t.Context(), blueprint().Owner)
+	if err != nil || len(list) != 1 || list[0].UID != job.UID {
+		t.Errorf("its Jobs are %v (%v), want %s alone", list, err, job.Name)
+	}
+}

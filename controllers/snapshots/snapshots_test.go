@@ -1,15 +1,19 @@
 package snapshots_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v6/apis/volumesnapshot/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/controllers/flow"
@@ -20,7 +24,7 @@ import (
 // bench is a Taker at work for one backup, with a snapshot controller beside it.
 type bench struct {
 	snapshots.Taker
-	server client.Client
+	server client.WithWatch
 	clock  *testutil.Clock
 	world  testutil.Cluster
 	owner  *v1alpha1.DatabaseBackup
@@ -128,6 +132,57 @@ func TestTakeRefusesAForeignSnapshot(t *testing.T) {
 	}
 	_, err = b.take(t, "data")
 	expectStall(t, err, v1alpha1.ReasonNameConflict, foreign.Name)
+}
+
+func TestTakeEndsOnARefusalThatWillNotPass(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}
+	for name, test := range map[string]struct {
+		refusal error
+		stalls  bool
+	}{
+		"a policy forbids it": {apierrors.NewForbidden(resource, "a", errors.New("exceeded quota: snapshots")), true},
+		"it is invalid":       {apierrors.NewInvalid(schema.GroupKind{Kind: "VolumeSnapshot"}, "a", nil), true},
+		"the server is away":  {errors.New("connection refused"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.Client = interceptor.NewClient(b.server, interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					return test.refusal
+				},
+			})
+			_, err := b.take(t, "data")
+			if test.stalls {
+				expectStall(t, err, v1alpha1.ReasonRefused, "VolumeSnapshot shop/orders-3f2a91c0-snap-", test.refusal.Error())
+				return
+			}
+			if _, stalled := flow.AsStall(err); stalled || !errors.Is(err, test.refusal) {
+				t.Errorf("the error is %v, want %v to be tried again", err, test.refusal)
+			}
+		})
+	}
+}
+
+func TestRemoveSparesACopy(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, err := b.take(t, "data")
+	expectWait(t, err, "data")
+	copied := b.list(t)[0].DeepCopy()
+	copied.ObjectMeta = metav1.ObjectMeta{
+		Namespace: copied.Namespace, Name: "kept-by-hand", Labels: copied.Labels, Annotations: copied.Annotations,
+	}
+	if err := b.server.Create(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := b.Remove(t.Context(), b.owner); err != nil || left != 1 {
+		t.Errorf("%d snapshots are said to be left (%v), want the owner's one: a copy would be waited for in vain", left, err)
+	}
+	if left := b.list(t); len(left) != 1 || left[0].Name != "kept-by-hand" {
+		t.Errorf("left are %v, want the copy alone", left)
+	}
 }
 
 func TestRemoveDeletesWhatWasMadeForTheOwnerAlone(t *testing.T) {
