@@ -27,13 +27,13 @@ var backupFailures = []backupFailure{
 		[]string{"orders-db", postgresUser, "credentialsSecretRef"}},
 	{"no-such-database", withDatabase("nosuch"), v1alpha1.ReasonDumpFailed, "DatabaseNotFound",
 		[]string{"nosuch", "names"}},
-	{"no-such-bucket", withBucket("e2e-there-is-no-such-bucket"), v1alpha1.ReasonUploadFailed, "BucketNotFound",
+	{"no-such-bucket", withBucket("e2e-there-is-no-such-bucket"), v1alpha1.ReasonPreflightFailed, "BucketNotFound",
 		[]string{"e2e-there-is-no-such-bucket", "bucket"}},
-	{"wrong-s3-key", withStoreSecret("wrong-s3"), v1alpha1.ReasonUploadFailed, "StoreCredentialsRejected",
+	{"wrong-s3-key", withStoreSecret("wrong-s3"), v1alpha1.ReasonPreflightFailed, "StoreCredentialsRejected",
 		[]string{"minio.minio.svc", "secretAccessKey"}},
 	{"no-such-secret", withCredentials("nosuch-secret"), v1alpha1.ReasonDumpFailed, "SecretMissing",
 		[]string{"nosuch-secret", "password"}},
-	{"no-such-store-secret", withStoreSecret("nosuch-s3"), v1alpha1.ReasonUploadFailed, "SecretMissing",
+	{"no-such-store-secret", withStoreSecret("nosuch-s3"), v1alpha1.ReasonPreflightFailed, "SecretMissing",
 		[]string{"nosuch-s3", "secretAccessKey"}},
 	{"no-such-key", func(spec *v1alpha1.DatabaseBackupSpec) {
 		spec.Database.CredentialsSecretRef.PasswordKey = "nosuch-key"
@@ -51,7 +51,13 @@ var backupFailures = []backupFailure{
 	{"wrong-authority", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Database.TLS.CASecretRef.Name = "s3-ca" },
 		v1alpha1.ReasonDumpFailed, "ServerCertificateRejected", []string{"orders-db", "ca"}},
 	{"wrong-store-authority", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Storage.S3.CASecretRef.Name = "orders-db-ca" },
-		v1alpha1.ReasonUploadFailed, "StoreCertificateRejected", []string{"minio.minio.svc", "ca"}},
+		v1alpha1.ReasonPreflightFailed, "StoreCertificateRejected", []string{"minio.minio.svc", "ca"}},
+	{"no-such-authority", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Database.TLS.CASecretRef.Name = "nosuch-ca" },
+		v1alpha1.ReasonDumpFailed, "SecretMissing", []string{"nosuch-ca", "ca.crt", "spec.database.tls.caSecretRef"}},
+	{"no-such-store-authority", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Storage.S3.CASecretRef.Name = "nosuch-s3-ca" },
+		v1alpha1.ReasonPreflightFailed, "SecretMissing", []string{"nosuch-s3-ca", "ca.crt", "spec.storage.s3.caSecretRef"}},
+	{"closed-database", withDatabase("template0"), v1alpha1.ReasonDumpFailed, "DatabaseNotConnectable",
+		[]string{"template0", "ALLOW_CONNECTIONS"}},
 	{"no-such-host", func(spec *v1alpha1.DatabaseBackupSpec) { spec.Database.Host = "nosuch-host" },
 		v1alpha1.ReasonDumpFailed, "ServerUnreachable", []string{"nosuch-host", "host"}},
 }
@@ -76,6 +82,7 @@ func TestBackupFailsClearly(t *testing.T) {
 				stalled := b.awaitStalled(failure.stage, failure.reason)
 				wantMessage(t, stalled, failure.says...)
 				checkFailedBackup(t, b)
+				checkDumped(t, b, failure.stage != v1alpha1.ReasonPreflightFailed)
 			})
 		}
 	})
@@ -89,6 +96,15 @@ func checkFailedBackup(t *testing.T, b *backup) {
 		t.Errorf("a backup that failed has the URL %s", b.Status.URL)
 	}
 	wantWarning(t, b.space, b.Name, b.Status.CompletionTime)
+}
+
+// checkDumped says whether a dump was begun: what can be known beforehand must not cost hours.
+func checkDumped(t *testing.T, b *backup, want bool) {
+	t.Helper()
+	job := "job " + b.Name + "-" + string(b.UID[:8]) + "-dump"
+	if _, began := b.space.recorder.everything()[job]; began != want {
+		t.Errorf("a dump Job ran: %t, want %t", began, want)
+	}
 }
 
 // TestBackupTimeout shows that a backup that cannot go on ends at its timeout.

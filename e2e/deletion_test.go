@@ -171,12 +171,13 @@ func onLittleOfACore(spec *v1alpha1.DatabaseBackupSpec) {
 	}
 }
 
-// awaitHalfUpload waits until an upload to the bucket has begun and not ended.
+// awaitHalfUpload waits until an upload of an artifact to the bucket has begun and not ended. The one with which the store
+// is asked before the dump has a key without an extension.
 func (s *space) awaitHalfUpload() {
 	s.t.Helper()
 	await(s.t, "a multipart upload under way", patience, func(ctx context.Context) (bool, string) {
 		halves, err := halfUploads(ctx, s.bucket)
-		return len(halves) > 0, errorText(err)
+		return slices.ContainsFunc(halves, func(key string) bool { return strings.Contains(key, ".pgdump") }), errorText(err)
 	})
 }
 

@@ -49,6 +49,8 @@ func backupWithKills(t *testing.T, s *space, db *postgres) *backup {
 	t.Helper()
 	release := db.hold("orders", "notes")
 	b := s.newBackup("orders", db.database("orders")).snapshotting(db.claim()).withClass("csi-btrfs-fail-twice").deleting().create()
+	b.awaitStage(v1alpha1.ReasonPending)
+	killManager(t)
 	b.awaitStage(v1alpha1.ReasonDumping)
 	db.awaitDumpWaits()
 	killManager(t)

@@ -105,7 +105,7 @@ func TestAgentPodsAreConfined(t *testing.T) {
 			checkAgentPod(t, &pod)
 		}
 	}
-	for _, stage := range []string{"dump", "upload", "inspect", "fetch", "load"} {
+	for _, stage := range []string{"check", "dump", "upload", "inspect", "fetch", "load"} {
 		if !stages[stage] {
 			t.Errorf("no pod of the stage %s was seen", stage)
 		}
