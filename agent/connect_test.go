@@ -3,6 +3,7 @@ package agent_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-dev/holdfast/contract"
@@ -82,6 +83,30 @@ func TestDatabaseThatMayNotBeConnectedTo(t *testing.T) {
 	j := f.job(db)
 	j.use(credentials(t, "outsider", "outsider"))
 	j.mustFail(contract.VerbDump, contract.ReasonPermissionDenied, false, "GRANT CONNECT ON DATABASE")
+}
+
+func TestDatabaseThatLetsNobodyIn(t *testing.T) {
+	f := newFixture(t)
+	open, closed := f.pg.Database(t, `CREATE TABLE t (i int)`), f.pg.Database(t, `CREATE TABLE t (i int)`)
+	f.pg.Exec(t, "postgres", "ALTER DATABASE "+quoted(closed)+" ALLOW_CONNECTIONS false")
+	for _, names := range [][]string{{"template0"}, {closed}, {open, closed}} {
+		last := names[len(names)-1]
+		f.job(names...).mustFail(contract.VerbDump, contract.ReasonDatabaseNotConnectable, false, last, "spec.database.names",
+			"ALTER DATABASE "+quoted(last)+" ALLOW_CONNECTIONS true")
+	}
+}
+
+// What an interrupted DROP DATABASE left is in nobody's way but that of who names it.
+func TestDatabaseThatWasHalfDropped(t *testing.T) {
+	s := pgtest.Start(t, "15")
+	f := newFixtureOn(t, s)
+	s.Exec(t, "postgres", `CREATE DATABASE whole`, `CREATE DATABASE half`, `UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'half'`)
+	f.job("half").mustFail(contract.VerbDump, contract.ReasonDatabaseNotConnectable, false, "half", "DROP DATABASE")
+	f.job("whole", "half").mustFail(contract.VerbDump, contract.ReasonDatabaseNotConnectable, false, "half", "DROP DATABASE")
+	key := f.backup()
+	if found := f.restoreJob(key).must(contract.VerbInspect).Source.Databases; !slices.Equal(found, []string{"postgres", "whole"}) {
+		t.Errorf("the dump of the server holds %q", found)
+	}
 }
 
 // An authority that nothing is held against is not missed.

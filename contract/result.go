@@ -43,40 +43,41 @@ type Failure struct {
 
 // Reasons of failures. Those of an engine are the engine's own words.
 const (
-	ReasonSecretMissing         = "SecretMissing"
-	ReasonAuthenticationFailed  = engine.ReasonAuthenticationFailed
-	ReasonServerUnreachable     = engine.ReasonServerUnreachable
-	ReasonServerCertificate     = engine.ReasonServerCertificate
-	ReasonDatabaseNotFound      = engine.ReasonDatabaseNotFound
-	ReasonPermissionDenied      = engine.ReasonPermissionDenied
-	ReasonClientTooOld          = engine.ReasonClientTooOld
-	ReasonClientMissing         = engine.ReasonClientMissing
-	ReasonServerNotSupported    = engine.ReasonServerNotSupported
-	ReasonEngineNotSupported    = engine.ReasonEngineNotSupported
-	ReasonDumpToolFailed        = engine.ReasonDumpToolFailed
-	ReasonDumpIncomplete        = engine.ReasonDumpIncomplete
-	ReasonStagingFull           = "StagingFull"
-	ReasonStagedArtifactDamaged = "StagedArtifactDamaged"
-	ReasonStoreUnreachable      = "StoreUnreachable"
-	ReasonStoreCredentials      = "StoreCredentialsRejected"
-	ReasonStoreCertificate      = "StoreCertificateRejected"
-	ReasonBucketNotFound        = "BucketNotFound"
-	ReasonStoreDenied           = "StoreAccessDenied"
-	ReasonStoreFailed           = "StoreFailed"
-	ReasonUploadMismatch        = "UploadMismatch"
-	ReasonArtifactNotFound      = "ArtifactNotFound"
-	ReasonArtifactCorrupt       = engine.ReasonArtifactCorrupt
-	ReasonManifestInvalid       = "ManifestInvalid"
-	ReasonFormatNotRecognised   = engine.ReasonFormatNotRecognised
-	ReasonNotOurs               = "NotOurs"
-	ReasonRestoreToolFailed     = engine.ReasonRestoreToolFailed
-	ReasonRestoreIncomplete     = engine.ReasonRestoreIncomplete
-	ReasonSwapFailed            = engine.ReasonSwapFailed
-	ReasonTargetNotSaved        = engine.ReasonTargetNotSaved
-	ReasonRoleMissing           = engine.ReasonRoleMissing
-	ReasonInvalidTask           = engine.ReasonInvalidTask
-	ReasonTerminated            = "Terminated"
-	ReasonInternal              = engine.ReasonInternal
+	ReasonSecretMissing          = "SecretMissing"
+	ReasonAuthenticationFailed   = engine.ReasonAuthenticationFailed
+	ReasonServerUnreachable      = engine.ReasonServerUnreachable
+	ReasonServerCertificate      = engine.ReasonServerCertificate
+	ReasonDatabaseNotFound       = engine.ReasonDatabaseNotFound
+	ReasonDatabaseNotConnectable = engine.ReasonDatabaseNotConnectable
+	ReasonPermissionDenied       = engine.ReasonPermissionDenied
+	ReasonClientTooOld           = engine.ReasonClientTooOld
+	ReasonClientMissing          = engine.ReasonClientMissing
+	ReasonServerNotSupported     = engine.ReasonServerNotSupported
+	ReasonEngineNotSupported     = engine.ReasonEngineNotSupported
+	ReasonDumpToolFailed         = engine.ReasonDumpToolFailed
+	ReasonDumpIncomplete         = engine.ReasonDumpIncomplete
+	ReasonStagingFull            = "StagingFull"
+	ReasonStagedArtifactDamaged  = "StagedArtifactDamaged"
+	ReasonStoreUnreachable       = "StoreUnreachable"
+	ReasonStoreCredentials       = "StoreCredentialsRejected"
+	ReasonStoreCertificate       = "StoreCertificateRejected"
+	ReasonBucketNotFound         = "BucketNotFound"
+	ReasonStoreDenied            = "StoreAccessDenied"
+	ReasonStoreFailed            = "StoreFailed"
+	ReasonUploadMismatch         = "UploadMismatch"
+	ReasonArtifactNotFound       = "ArtifactNotFound"
+	ReasonArtifactCorrupt        = engine.ReasonArtifactCorrupt
+	ReasonManifestInvalid        = "ManifestInvalid"
+	ReasonFormatNotRecognised    = engine.ReasonFormatNotRecognised
+	ReasonNotOurs                = "NotOurs"
+	ReasonRestoreToolFailed      = engine.ReasonRestoreToolFailed
+	ReasonRestoreIncomplete      = engine.ReasonRestoreIncomplete
+	ReasonSwapFailed             = engine.ReasonSwapFailed
+	ReasonTargetNotSaved         = engine.ReasonTargetNotSaved
+	ReasonRoleMissing            = engine.ReasonRoleMissing
+	ReasonInvalidTask            = engine.ReasonInvalidTask
+	ReasonTerminated             = "Terminated"
+	ReasonInternal               = engine.ReasonInternal
 )
 
 // Artifact describes a whole artifact.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,6 +98,9 @@ func (a Access) connect(ctx context.Context, database string) (*pgx.Conn, error)
 	return conn, nil
 }
 
+// ofOneDatabase are the reasons for which another database of the same server may be connected to.
+var ofOneDatabase = []string{ReasonDatabaseNotFound, ReasonDatabaseNotConnectable, ReasonPermissionDenied}
+
 // connectAny opens a control connection to the first of some databases that is there.
 func (a Access) connectAny(ctx context.Context, databases ...string) (*pgx.Conn, error) {
 	var failed error
@@ -105,7 +109,7 @@ func (a Access) connectAny(ctx context.Context, databases ...string) (*pgx.Conn,
 		if err == nil {
 			return conn, nil
 		}
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != ReasonDatabaseNotFound && e.Reason != ReasonPermissionDenied {
+		if e, ok := errors.AsType[*Error](err); !ok || !slices.Contains(ofOneDatabase, e.Reason) {
 			return nil, err
 		}
 		failed = errors.Join(failed, err)
@@ -143,23 +147,6 @@ func (a Access) connectError(database string, err error) *Error {
 	}
 	return Transient(ReasonServerUnreachable, "%s cannot be reached: %w: check spec.database.host and port, that the server "+
 		"runs, and that network policies let this pod reach it", a.where(), shortConnectError(err))
-}
-
-func (a Access) refusedError(database string, refused *pgconn.PgError) *Error {
-	switch refused.Code {
-	case "28P01":
-		return Permanent(ReasonAuthenticationFailed, "%s rejects the password of user %q: put the right one into the Secret "+
-			"of spec.database.credentialsSecretRef: %w", a.where(), a.Username, refused)
-	case "28000":
-		return Permanent(ReasonAuthenticationFailed, "%s does not let user %q in: check that the role exists and that "+
-			"pg_hba.conf allows it to connect from here with tls.mode %s: %w", a.where(), a.Username, a.TLSMode, refused)
-	case "3D000":
-		return Permanent(ReasonDatabaseNotFound, "%s has no database %q: check spec.database.names", a.where(), database)
-	case "42501":
-		return Permanent(ReasonPermissionDenied, "user %q may not connect to database %q of %s: GRANT CONNECT ON DATABASE %s TO %s",
-			a.Username, database, a.where(), pgsql.Identifier(database), pgsql.Identifier(a.Username))
-	}
-	return Transient(ReasonServerUnreachable, "%s takes no connection to database %q now: %w", a.where(), database, refused)
 }
 
 func certificateRejected(err error) bool {

@@ -94,9 +94,10 @@ func (postgreSQL) Probe(ctx context.Context, a Access) (Server, error) {
 
 // databasesToDump lists the databases and adds up their sizes as far as the user may know them.
 func (a Access) databasesToDump(ctx context.Context, conn *pgx.Conn) (names []string, size int64, err error) {
-	const query = `SELECT datname, datallowconn,
+	// A limit of -2 marks what an interrupted DROP DATABASE left, which nobody can connect to.
+	const query = `SELECT datname, datallowconn AND datconnlimit <> -2,
 			CASE WHEN has_database_privilege(oid, 'CONNECT') THEN pg_database_size(oid) ELSE 0 END
-		FROM pg_database WHERE CASE WHEN $1 THEN datallowconn AND NOT datistemplate AND datname !~ $3
+		FROM pg_database WHERE CASE WHEN $1 THEN datallowconn AND datconnlimit <> -2 AND NOT datistemplate AND datname !~ $3
 			ELSE datname = ANY ($2::text[]) END ORDER BY datname`
 	rows, err := conn.Query(ctx, query, a.whole(), a.Databases, temporaryNames)
 	if err != nil {
@@ -110,7 +111,7 @@ func (a Access) databasesToDump(ctx context.Context, conn *pgx.Conn) (names []st
 	_, err = pgx.ForEachRow(rows, []any{&name, &allows, &bytes}, func() error {
 		names, size = append(names, name), size+bytes
 		if !allows {
-			return Permanent(ReasonPermissionDenied, "database %q allows no connections: ALTER DATABASE … ALLOW_CONNECTIONS true", name)
+			return a.notConnectable(name, errNotAllowed)
 		}
 		return nil
 	})
@@ -126,14 +127,6 @@ func (a Access) databasesToDump(ctx context.Context, conn *pgx.Conn) (names []st
 		return nil, 0, Permanent(ReasonDatabaseNotFound, "%s has no database to dump", a.where())
 	}
 	return names, size, nil
-}
-
-// queryError names the server of a failed control query.
-func (a Access) queryError(err error) error {
-	if _, ok := err.(*Error); ok { //nolint:errorlint // only an error that is meant for people as it is
-		return err
-	}
-	return Transient(ReasonServerUnreachable, "a question to %s failed: %w", a.where(), err)
 }
 
 // Dump writes one database as pg_dump writes it, or several as a pgcluster tar.

@@ -23,6 +23,7 @@ const (
 
 // SQLSTATE codes.
 const (
+	codeNotInState    = "55000"
 	codeObjectInUse   = "55006"
 	codeLockNotFree   = "55P03"
 	codeNoSuchObject  = "42704"

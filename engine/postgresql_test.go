@@ -172,8 +172,11 @@ func TestRefusedConnections(t *testing.T) {
 		reason    string
 		retryable bool
 	}{
-		"28P01": {ReasonAuthenticationFailed, false}, "28000": {ReasonAuthenticationFailed, false}, "3D000": {ReasonDatabaseNotFound, false},
-		"42501": {ReasonPermissionDenied, false}, "57P03": {ReasonServerUnreachable, true}, "53300": {ReasonServerUnreachable, true},
+		"28P01": {ReasonAuthenticationFailed, false}, "28000": {ReasonAuthenticationFailed, false}, "28999": {ReasonAuthenticationFailed, false},
+		"3D000": {ReasonDatabaseNotFound, false}, "42501": {ReasonPermissionDenied, false}, "55000": {ReasonDatabaseNotConnectable, false},
+		"0A000": {ReasonServerNotSupported, false}, "42704": {ReasonServerNotSupported, false}, // a parameter that is not known
+		"57P03": {ReasonServerUnreachable, true}, "53300": {ReasonServerUnreachable, true}, "57P01": {ReasonServerUnreachable, true},
+		"08P01": {ReasonServerUnreachable, true}, "58030": {ReasonServerUnreachable, true}, "XX000": {ReasonServerUnreachable, true},
 	} {
 		// the words are in a language that nobody here reads
 		err := a.connectError("orders", fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code, Message: "ошибка"}))
@@ -187,6 +190,26 @@ func TestRefusedConnections(t *testing.T) {
 		if err := a.connectError("orders", fmt.Errorf("wrapped: %w", cause)); err.Reason != want {
 			t.Errorf("%v: %s", cause, err.Reason)
 		}
+	}
+}
+
+func TestFailedQuestions(t *testing.T) {
+	a := Access{Connection: Connection{Host: "db", Port: 5432}, Username: "u"}
+	for code, want := range map[string]struct {
+		reason    string
+		retryable bool
+	}{
+		"42501": {ReasonPermissionDenied, false}, "42P01": {ReasonServerNotSupported, false}, "42883": {ReasonServerNotSupported, false},
+		"0A000": {ReasonServerNotSupported, false}, "57014": {ReasonServerUnreachable, true}, "40001": {ReasonServerUnreachable, true},
+		"53200": {ReasonServerUnreachable, true},
+	} {
+		err := a.queryError(fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code, Message: "ошибка"}))
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != want.reason || e.Retryable != want.retryable || !strings.Contains(e.Message, "db:5432") {
+			t.Errorf("%s: %+v", code, err)
+		}
+	}
+	if e, ok := errors.AsType[*Error](a.queryError(io.ErrUnexpectedEOF)); !ok || e.Reason != ReasonServerUnreachable || !e.Retryable {
+		t.Errorf("a connection that broke: %v", e)
 	}
 }
 
