@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/index"
 )
 
 // CacheOptions are those of the manager's cache. Of the kinds that others use too it holds only what carries our label:
@@ -27,6 +29,11 @@ func CacheOptions() cache.Options {
 
 // Register wires the reconcilers of all kinds and registers them.
 func Register(mgr ctrl.Manager, o Options) error {
+	for _, each := range index.All() {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), each.Object, each.Field, each.Of); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", each.Object, each.Field, err)
+		}
+	}
 	common := NewCommon(mgr, o)
 	for _, each := range []struct {
 		kind  string
@@ -34,6 +41,7 @@ func Register(mgr ctrl.Manager, o Options) error {
 	}{
 		{"DatabaseBackups", (&BackupReconciler{Common: common}).SetupWithManager},
 		{"DatabaseRestores", (&RestoreReconciler{Common: common}).SetupWithManager},
+		{"BackupSchedules", (&ScheduleReconciler{Common: common}).SetupWithManager},
 	} {
 		if err := each.setup(mgr); err != nil {
 			return fmt.Errorf("registering the controller of %s: %w", each.kind, err)

@@ -112,6 +112,7 @@ type BackupScheduleSpec struct {
 
 	// suspend stops the schedule. What is due meanwhile is not made up for. Runs by hand, and retention, go on.
 	// +optional
+	// +default=false
 	Suspend *bool `json:"suspend,omitempty"`
 
 	// concurrencyPolicy says what happens when a run is due while an earlier one is at work.
@@ -124,7 +125,7 @@ type BackupScheduleSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
-	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
+	StartingDeadlineSeconds int64 `json:"startingDeadlineSeconds,omitempty"`
 
 	// spreadSeconds moves each run of this schedule by a delay below it, which follows from the schedule's namespace and
 	// name and is the same each time, so that many schedules with one calendar do not start in one second.
@@ -150,7 +151,7 @@ type BackupScheduleSpec struct {
 	// +default=100
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
-	HistoryLimit *int32 `json:"historyLimit,omitempty"`
+	HistoryLimit int32 `json:"historyLimit,omitempty"`
 
 	// template of the backups.
 	// +required

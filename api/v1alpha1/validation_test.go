@@ -210,7 +210,7 @@ func TestDefaults(t *testing.T) {
 		},
 		scheduleManifest: {
 			"spec.timeZone": "UTC", "spec.concurrencyPolicy": "Forbid", "spec.failedHistoryLimit": "3", "spec.historyLimit": "100",
-			"spec.suspend": "", "spec.startingDeadlineSeconds": "", "spec.retention": "",
+			"spec.suspend": "false", "spec.startingDeadlineSeconds": "", "spec.retention": "",
 			"spec.template.spec.deletionPolicy": "", "spec.template.spec.timeout": "2h",
 			"status": "{observedGeneration: -1}",
 		},

@@ -107,19 +107,9 @@ func (in *BackupScheduleSpec) DeepCopyInto(out *BackupScheduleSpec) {
 		*out = new(bool)
 		**out = **in
 	}
-	if in.StartingDeadlineSeconds != nil {
-		in, out := &in.StartingDeadlineSeconds, &out.StartingDeadlineSeconds
-		*out = new(int64)
-		**out = **in
-	}
 	in.Retention.DeepCopyInto(&out.Retention)
 	if in.FailedHistoryLimit != nil {
 		in, out := &in.FailedHistoryLimit, &out.FailedHistoryLimit
-		*out = new(int32)
-		**out = **in
-	}
-	if in.HistoryLimit != nil {
-		in, out := &in.HistoryLimit, &out.HistoryLimit
 		*out = new(int32)
 		**out = **in
 	}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/index"
 )
 
 // Scheme knows every kind that the control plane works with, and no other: a fake client maps all that it is given.
@@ -48,10 +49,14 @@ func NewFake(t testing.TB, clock *Clock, objects ...client.Object) client.WithWa
 		prepared = append(prepared, object)
 	}
 	// Nothing is applied here, so the type converter of the built-in kinds, which takes long to make, is left out.
-	base := fake.NewClientBuilder().WithScheme(Scheme(t)).WithTypeConverters(managedfields.NewDeducedTypeConverter()).
+	builder := fake.NewClientBuilder().WithScheme(Scheme(t)).WithTypeConverters(managedfields.NewDeducedTypeConverter()).
 		WithObjects(prepared...).
-		WithStatusSubresource(&v1alpha1.DatabaseBackup{}, &v1alpha1.DatabaseRestore{}, &snapshotv1.VolumeSnapshot{}, &snapshotv1.VolumeSnapshotContent{}).
-		Build()
+		WithStatusSubresource(&v1alpha1.DatabaseBackup{}, &v1alpha1.DatabaseRestore{}, &v1alpha1.BackupSchedule{},
+			&snapshotv1.VolumeSnapshot{}, &snapshotv1.VolumeSnapshotContent{})
+	for _, each := range index.All() {
+		builder = builder.WithIndex(each.Object, each.Field, each.Of)
+	}
+	base := builder.Build()
 	return interceptor.NewClient(base, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 			prepare(clock, object)
@@ -119,6 +124,8 @@ func Cached(server client.WithWatch, hidden func(client.Object) bool) client.Wit
 				list.Items = slices.DeleteFunc(list.Items, func(o batchv1.Job) bool { return !selected(&o) || hidden(&o) })
 			case *corev1.PodList:
 				list.Items = slices.DeleteFunc(list.Items, func(o corev1.Pod) bool { return !selected(&o) || hidden(&o) })
+			case *v1alpha1.DatabaseBackupList:
+				list.Items = slices.DeleteFunc(list.Items, func(o v1alpha1.DatabaseBackup) bool { return hidden(&o) })
 			}
 			return nil
 		},

@@ -1,0 +1,104 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/flow"
+	"github.com/holdfast-dev/holdfast/controllers/schedule"
+	"github.com/holdfast-dev/holdfast/engine"
+)
+
+// obstacle is what a run waits for.
+type obstacle struct{ reason, text string }
+
+// obstacle looks for what is in the way of a run. Under Replace it takes it out of the way, which takes a moment. A run whose
+// backup is there already, because an earlier look was broken off, has none: least of all itself.
+func (w *scheduleWork) obstacle(ctx context.Context, name string) (*obstacle, error) {
+	if w.has(name) {
+		return nil, nil
+	}
+	restore, err := w.restoreAtWork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if restore != nil {
+		return &obstacle{v1alpha1.ReasonWaitingForRestore, fmt.Sprintf(
+			"DatabaseRestore %s/%s writes into this database, and a half restored one is not backed up over good backups",
+			restore.Namespace, restore.Name)}, nil
+	}
+	active := w.active()
+	if len(active) == 0 || w.object.Spec.ConcurrencyPolicy == v1alpha1.ConcurrencyAllow {
+		return nil, nil
+	}
+	if w.object.Spec.ConcurrencyPolicy == v1alpha1.ConcurrencyReplace {
+		return w.replace(ctx, active)
+	}
+	return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s is at work, and spec.concurrencyPolicy is Forbid",
+		active[0].Name)}, nil
+}
+
+// replace cancels the backups at work; the run starts when they are gone.
+func (w *scheduleWork) replace(ctx context.Context, active []*v1alpha1.DatabaseBackup) (*obstacle, error) {
+	for _, backup := range active {
+		if !stays(backup) {
+			continue
+		}
+		if err := w.remove(ctx, backup); err != nil {
+			return nil, err
+		}
+		w.tellf(v1alpha1.ReasonBackupReplaced, "DatabaseBackup %s was cancelled: a run is due, and spec.concurrencyPolicy is Replace", backup.Name)
+	}
+	return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s is being cancelled", active[0].Name)}, nil
+}
+
+// remove deletes a backup's object, if it is still the one that was looked at.
+func (w *scheduleWork) remove(ctx context.Context, backup *v1alpha1.DatabaseBackup) error {
+	same := client.Preconditions{UID: ptr.To(backup.UID)}
+	if err := client.IgnoreNotFound(w.Client.Delete(ctx, backup.DeepCopy(), same)); err != nil {
+		return fmt.Errorf("deleting DatabaseBackup %s/%s: %w", backup.Namespace, backup.Name, err)
+	}
+	return nil
+}
+
+// restoreAtWork returns a restore that has not ended and whose target has databases in common with this schedule's.
+func (w *scheduleWork) restoreAtWork(ctx context.Context) (*v1alpha1.DatabaseRestore, error) {
+	list, err := w.unfinishedRestores(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ours := targetOf(w.object.Namespace, w.object.Spec.Template.Spec.Database)
+	for _, restore := range list {
+		if schedule.Overlaps(ours, targetOf(restore.Namespace, restore.Spec.Database)) {
+			return restore, nil
+		}
+	}
+	return nil, nil
+}
+
+// unfinishedRestores are those at work in any namespace: a server may be named from another one.
+func (c Common) unfinishedRestores(ctx context.Context) ([]*v1alpha1.DatabaseRestore, error) {
+	list := &v1alpha1.DatabaseRestoreList{}
+	if err := c.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing DatabaseRestores: %w", err)
+	}
+	var found []*v1alpha1.DatabaseRestore
+	for i := range list.Items {
+		if restore := &list.Items[i]; !flow.Ended(restore) {
+			found = append(found, restore)
+		}
+	}
+	return found, nil
+}
+
+// targetOf is the server and the databases that a spec names, for comparison with another's.
+func targetOf(namespace string, database v1alpha1.DatabaseSpec) schedule.Target {
+	return schedule.Target{
+		Engine: engine.Name(database.Engine), Namespace: namespace, Host: database.Host, Port: database.Port,
+		Databases: databaseNames(database),
+	}
+}

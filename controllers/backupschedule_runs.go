@@ -1,0 +1,249 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/flow"
+	"github.com/holdfast-dev/holdfast/controllers/schedule"
+)
+
+// waitPoll is how often a run that waits is tried again, beside the looks that the end of a backup causes.
+const waitPoll = 10 * time.Second
+
+// maxRunNow is how much of the annotation that asks for a run by hand tells one run from another.
+const maxRunNow = 256
+
+// start makes the backups that are asked for by hand or due by the calendar, as far as nothing is in their way.
+func (w *scheduleWork) start(ctx context.Context) error {
+	w.startCounting()
+	if err := w.startByHand(ctx); err != nil {
+		return w.refused(err)
+	}
+	if ptr.Deref(w.object.Spec.Suspend, false) {
+		w.object.Status.NextScheduleTime = nil
+		w.idlef(v1alpha1.ReasonSuspended, "spec.suspend is true: no run is started, and none that falls into this time is made up for")
+		return nil
+	}
+	return w.refused(w.startDue(ctx))
+}
+
+// startCounting says from when on slots are counted: since the schedule was made, or since its calendar was changed or
+// came back into force, so that a slot that lies before that is not taken for a missed one.
+func (w *scheduleWork) startCounting() {
+	status := &w.object.Status
+	resumed := flow.ReasonOf(w.object, v1alpha1.ConditionReady) == v1alpha1.ReasonSuspended
+	switch calendar := w.calendar.String(); {
+	case status.ObservedCalendar == "":
+		status.DecidedUntil = timeOrNil(w.object.CreationTimestamp.Add(-w.spread()))
+		status.ObservedCalendar = calendar
+	case status.ObservedCalendar != calendar || resumed:
+		status.DecidedUntil = nil
+		status.ObservedCalendar = calendar
+	}
+}
+
+// startByHand makes the run that the annotation asks for, if it is a new one and nothing is in its way.
+func (w *scheduleWork) startByHand(ctx context.Context) error {
+	id := w.object.Annotations[v1alpha1.AnnotationRunNow]
+	id = id[:min(len(id), maxRunNow)]
+	if id == "" || id == w.object.Status.LastRunNow {
+		return nil
+	}
+	name := schedule.RunNowName(w.object.Name, id)
+	var err error
+	if w.byHand, err = w.obstacle(ctx, name); err != nil {
+		return err
+	}
+	if w.byHand != nil {
+		w.wakeIn(waitPoll)
+		return nil
+	}
+	if err := w.create(ctx, name, map[string]string{v1alpha1.AnnotationRunNow: id}); err != nil {
+		return err
+	}
+	w.object.Status.LastRunNow = id
+	w.tellf(v1alpha1.ReasonBackupCreated, "DatabaseBackup %s was created: the annotation %s asks for it", name, v1alpha1.AnnotationRunNow)
+	return nil
+}
+
+// startDue makes the run that is due by the calendar, if nothing is in its way.
+func (w *scheduleWork) startDue(ctx context.Context) error {
+	decision := w.decide()
+	if decision.Due.IsZero() {
+		w.onTime()
+		return nil
+	}
+	name := schedule.ChildName(w.object.Name, decision.Due)
+	obstacle, err := w.obstacle(ctx, name)
+	if err != nil {
+		return err
+	}
+	if obstacle != nil {
+		w.readyf(obstacle.reason, "the run of %s waits: %s", w.local(decision.Due), obstacle.text)
+		w.wakeIn(waitPoll)
+		if !decision.Expires.IsZero() {
+			w.wakeIn(decision.Expires.Sub(w.now) + time.Second)
+		}
+		return nil
+	}
+	slot := map[string]string{v1alpha1.AnnotationSlot: decision.Due.UTC().Format(time.RFC3339)}
+	if err := w.create(ctx, name, slot); err != nil {
+		return w.taken(decision, err)
+	}
+	w.decided(decision)
+	w.object.Status.LastScheduleTime = timeOrNil(decision.Due)
+	w.tellf(v1alpha1.ReasonBackupCreated, "DatabaseBackup %s was created for the run of %s", name, w.local(decision.Due))
+	w.scheduled()
+	return nil
+}
+
+// decide asks the calendar what is due, and settles what can be settled without starting anything.
+func (w *scheduleWork) decide() schedule.Decision {
+	status := &w.object.Status
+	plan := schedule.Plan{Spread: w.spread()}
+	if status.DecidedUntil != nil {
+		plan.DecidedUntil = status.DecidedUntil.Time
+	}
+	if seconds := w.object.Spec.StartingDeadlineSeconds; seconds > 0 {
+		plan.Deadline = ptr.To(time.Duration(seconds) * time.Second)
+	}
+	decision := schedule.Decide(w.calendar, plan, w.now)
+	if decision.SteppedBack {
+		w.warnf(v1alpha1.ReasonClockStepped, "the clock was ahead: runs up to %s were decided already. What has its backup is not made "+
+			"again, the others are", w.local(plan.DecidedUntil))
+	}
+	if decision.Due.IsZero() && !decision.DecidedUntil.Equal(plan.DecidedUntil) {
+		w.decided(decision)
+	}
+	status.NextScheduleTime = timeOrNil(decision.Next)
+	w.wakeIn(decision.Next.Sub(w.now))
+	return decision
+}
+
+func (w *scheduleWork) spread() time.Duration {
+	return schedule.Spread(w.object.Namespace, w.object.Name, w.object.Spec.SpreadSeconds)
+}
+
+// decided settles all slots up to a time, and tells of those that were missed.
+func (w *scheduleWork) decided(decision schedule.Decision) {
+	status := &w.object.Status
+	if missed := decision.Missed; missed > 0 {
+		status.MissedRuns += int64(missed)
+		w.warnf(v1alpha1.ReasonMissedRuns, "%d runs after %s and up to %s were not started: no operator ran, an earlier run "+
+			"or a restore was at work, or spec.startingDeadlineSeconds had passed. Of missed runs the newest alone is made up for",
+			missed, w.local(status.DecidedUntil.Time), w.local(decision.DecidedUntil))
+	}
+	status.DecidedUntil = timeOrNil(decision.DecidedUntil)
+}
+
+// onTime says that nothing is due. A conflict of names is told until the next run.
+func (w *scheduleWork) onTime() {
+	if flow.ReasonOf(w.object, v1alpha1.ConditionReady) == v1alpha1.ReasonNameConflict {
+		return
+	}
+	w.scheduled()
+}
+
+func (w *scheduleWork) scheduled() {
+	w.idlef(v1alpha1.ReasonScheduled, "the next run starts at %s", w.local(w.object.Status.NextScheduleTime.Time))
+}
+
+// idlef says that the calendar asks for nothing now, and what a run by hand waits for.
+func (w *scheduleWork) idlef(reason, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	if w.byHand != nil {
+		reason, message = w.byHand.reason, "the run that is asked for by hand waits: "+w.byHand.text+". Else "+message
+	}
+	w.readyf(reason, "%s", message)
+}
+
+// taken settles a slot whose name somebody else's object has. The next one has another name.
+func (w *scheduleWork) taken(decision schedule.Decision, err error) error {
+	stall, conflict := flow.AsStall(err)
+	if !conflict {
+		return err
+	}
+	decision.Missed++
+	w.decided(decision)
+	w.notReadyf(stall.Reason, "%s", stall.Message)
+	return nil
+}
+
+// refused shows an error of the API server in status; it is tried again. In a namespace that is going away nothing is made
+// any more, and the schedule goes with it.
+func (w *scheduleWork) refused(err error) error {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	if err != nil && !apierrors.IsConflict(err) {
+		w.notReadyf(v1alpha1.ReasonRefused, "%v. It is tried again", err)
+	}
+	return err
+}
+
+func (w *scheduleWork) local(t time.Time) string { return t.In(w.calendar.Zone()).Format(time.RFC3339) }
+
+// create makes a backup from the template, or adopts the one that an earlier look made.
+func (w *scheduleWork) create(ctx context.Context, name string, annotations map[string]string) error {
+	backup := w.fromTemplate(name, annotations)
+	err := w.Client.Create(ctx, backup)
+	if apierrors.IsAlreadyExists(err) {
+		backup = &v1alpha1.DatabaseBackup{}
+		err = w.Live.Get(ctx, client.ObjectKey{Namespace: w.object.Namespace, Name: name}, backup)
+		if err == nil && !w.made(backup) {
+			return flow.Stalled(v1alpha1.ReasonNameConflict, "DatabaseBackup %s/%s is there, and this schedule did not make it, so "+
+				"the run of that name is left out: rename or delete it", w.object.Namespace, name)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("creating DatabaseBackup %s/%s: %w", w.object.Namespace, name, err)
+	}
+	if !flow.Ended(backup) && !w.has(name) {
+		w.backups = append(w.backups, backup)
+		w.object.Status.Active = references(w.active(), maxActive)
+	}
+	return nil
+}
+
+// fromTemplate is a backup of this schedule. It has no owner reference: backups outlive the schedule that made them.
+func (w *scheduleWork) fromTemplate(name string, annotations map[string]string) *v1alpha1.DatabaseBackup {
+	template := w.object.Spec.Template.DeepCopy()
+	backup := &v1alpha1.DatabaseBackup{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: w.object.Namespace,
+			Labels: merged(template.Metadata.Labels, map[string]string{
+				v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelSchedule: string(w.object.UID),
+			}),
+			Annotations: merged(template.Metadata.Annotations, annotations, map[string]string{
+				v1alpha1.AnnotationSchedule: w.object.Name,
+			}),
+		},
+		Spec: template.Spec,
+	}
+	// What a person must not be able to set here says how a backup is deleted.
+	delete(backup.Annotations, v1alpha1.AnnotationExpired)
+	delete(backup.Annotations, v1alpha1.AnnotationForget)
+	if backup.Spec.DeletionPolicy == "" && !rulesOf(w.object.Spec.Retention).Empty() {
+		backup.Spec.DeletionPolicy = v1alpha1.DeletionDelete
+	}
+	return backup
+}
+
+// merged is all maps in one; a later one wins.
+func merged(all ...map[string]string) map[string]string {
+	result := map[string]string{}
+	for _, one := range all {
+		maps.Copy(result, one)
+	}
+	return result
+}

@@ -1,0 +1,98 @@
+package controllers
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+)
+
+// ScheduleMetrics computes metrics of BackupSchedules whenever they are asked for, from the status of the objects that are
+// there: a schedule that is gone has none, and a restart of the operator changes none. Labels are namespace and schedule,
+// so that their number is bounded by that of the schedules.
+type ScheduleMetrics struct {
+	// Reader lists the schedules: the manager's cache.
+	Reader client.Reader
+}
+
+// scheduleMetric is one metric: it has a value for a schedule, or none.
+type scheduleMetric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*v1alpha1.BackupSchedule) (float64, bool)
+}
+
+var scheduleMetrics = []scheduleMetric{
+	gauge("last_success_timestamp_seconds", "When the newest Ready backup was completed, in seconds since 1970.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) { return seconds(s.Status.LastSuccessfulTime) }),
+	gauge("last_success_size_bytes", "Size of the artifact of the newest Ready backup.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) {
+			return float64(s.Status.LastSuccessfulSizeBytes), s.Status.LastSuccessfulSizeBytes > 0
+		}),
+	gauge("last_duration_seconds", "How long the newest Ready backup took.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) {
+			return float64(s.Status.LastDurationSeconds), s.Status.LastSuccessfulTime != nil
+		}),
+	gauge("next_run_timestamp_seconds", "When the next run starts, in seconds since 1970; absent while suspended.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) { return seconds(s.Status.NextScheduleTime) }),
+	gauge("active_backups", "Backups at work.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) { return float64(len(s.Status.Active)), true }),
+	counter("failed_runs_total", "Backups that failed since the schedule was made.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) { return float64(s.Status.FailedRuns), true }),
+	counter("missed_runs_total", "Runs that were not started since the schedule was made.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) { return float64(s.Status.MissedRuns), true }),
+	gauge("suspended", "1 while spec.suspend is true, else 0.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) {
+			if s.Spec.Suspend != nil && *s.Spec.Suspend {
+				return 1, true
+			}
+			return 0, true
+		}),
+}
+
+func gauge(name, help string, value func(*v1alpha1.BackupSchedule) (float64, bool)) scheduleMetric {
+	return scheduleMetric{scheduleDesc(name, help), prometheus.GaugeValue, value}
+}
+
+func counter(name, help string, value func(*v1alpha1.BackupSchedule) (float64, bool)) scheduleMetric {
+	return scheduleMetric{scheduleDesc(name, help), prometheus.CounterValue, value}
+}
+
+func scheduleDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("holdfast_schedule_"+name, help, []string{"namespace", "schedule"}, nil)
+}
+
+func seconds(t *metav1.Time) (float64, bool) {
+	if t == nil {
+		return 0, false
+	}
+	return float64(t.Unix()), true
+}
+
+// Describe tells Prometheus' registry which metrics there are.
+func (ScheduleMetrics) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, metric := range scheduleMetrics {
+		descriptions <- metric.desc
+	}
+}
+
+// Collect computes the metrics. Where the schedules cannot be listed there are none: no figure is better than an old one.
+func (m ScheduleMetrics) Collect(metrics chan<- prometheus.Metric) {
+	list := &v1alpha1.BackupScheduleList{}
+	if err := m.Reader.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
+		log.Log.Error(err, "listing BackupSchedules for metrics")
+		return
+	}
+	for i := range list.Items {
+		schedule := &list.Items[i]
+		for _, metric := range scheduleMetrics {
+			if value, known := metric.value(schedule); known {
+				metrics <- prometheus.MustNewConstMetric(metric.desc, metric.kind, value, schedule.Namespace, schedule.Name)
+			}
+		}
+	}
+}
