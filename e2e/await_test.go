@@ -120,6 +120,8 @@ func listOf(obj client.Object) (client.ObjectList, error) {
 		return &v1alpha1.DatabaseBackupList{}, nil
 	case *v1alpha1.DatabaseRestore:
 		return &v1alpha1.DatabaseRestoreList{}, nil
+	case *v1alpha1.BackupSchedule:
+		return &v1alpha1.BackupScheduleList{}, nil
 	}
 	return nil, fmt.Errorf("the suite follows no %T", obj)
 }

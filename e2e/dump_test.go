@@ -42,6 +42,11 @@ func describe(obj client.Object) string {
 			return "never seen"
 		}
 		status = o.Status
+	case *v1alpha1.BackupSchedule:
+		if o == nil {
+			return "never seen"
+		}
+		status = o.Status
 	}
 	raw, err := yaml.Marshal(status)
 	if err != nil {
@@ -53,10 +58,14 @@ func describe(obj client.Object) string {
 func (s *space) dumpObjects(ctx context.Context, out io.Writer) {
 	var backups v1alpha1.DatabaseBackupList
 	var restores v1alpha1.DatabaseRestoreList
-	for _, list := range []client.ObjectList{&backups, &restores} {
+	var schedules v1alpha1.BackupScheduleList
+	for _, list := range []client.ObjectList{&backups, &restores, &schedules} {
 		if err := env.kube.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 			fmt.Fprintf(out, "%T: %v\n", list, err)
 		}
+	}
+	for i := range schedules.Items {
+		fmt.Fprintln(out, describe(&schedules.Items[i]))
 	}
 	for i := range backups.Items {
 		fmt.Fprintln(out, describe(&backups.Items[i]))

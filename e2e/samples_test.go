@@ -18,7 +18,10 @@ import (
 
 const samplesDir = "../config/samples"
 
-var sampleURL = regexp.MustCompile(`s3://backups/\S+`)
+var (
+	sampleURL    = regexp.MustCompile(`s3://backups/\S+`)
+	sampleEngine = regexp.MustCompile(`(\n +)engine: PostgreSQL`)
+)
 
 // TestSamples applies every sample with kubectl. Of each, only what is the user's own is replaced: the namespace, the
 // bucket, the URL of an artifact and the image, as the test cluster reaches no registry.
@@ -48,6 +51,12 @@ func TestSamples(t *testing.T) {
 		(&restore{s, &v1alpha1.DatabaseRestore{ObjectMeta: s.meta(sample.name)}}).awaitReady()
 		mustEqual(t, "the database restored by the sample "+sample.name, db.fingerprint("orders"), whole)
 	}
+	for _, sample := range samples(t, s, "BackupSchedule") {
+		s.apply(sample.manifest)
+		d := &schedule{s, &v1alpha1.BackupSchedule{ObjectMeta: s.meta(sample.name)}}
+		d.await("Scheduled", func(now *v1alpha1.BackupSchedule) (bool, error) { return isAtStage(now.Status.Conditions, v1alpha1.ReasonScheduled) })
+		s.remove(d.BackupSchedule)
+	}
 }
 
 type sample struct {
@@ -63,8 +72,7 @@ func samples(t *testing.T, s *space, kind string) []sample {
 		t.Fatal(err)
 	}
 	fit := strings.NewReplacer("namespace: shop", "namespace: "+s.namespace, ".shop.svc", "."+s.namespace+".svc",
-		"bucket: backups", "bucket: "+s.bucket,
-		"engine: PostgreSQL", "engine: PostgreSQL\n    image: "+postgresImage)
+		"bucket: backups", "bucket: "+s.bucket)
 	var found []sample
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
@@ -76,7 +84,8 @@ func samples(t *testing.T, s *space, kind string) []sample {
 			t.Fatalf("%s: %v", file, err)
 		}
 		if head.Kind == kind {
-			found = append(found, sample{head.Name, []byte(fit.Replace(string(raw)))})
+			fitting := sampleEngine.ReplaceAllString(fit.Replace(string(raw)), "${0}${1}image: "+postgresImage)
+			found = append(found, sample{head.Name, []byte(fitting)})
 		}
 	}
 	if len(found) == 0 {

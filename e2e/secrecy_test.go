@@ -72,11 +72,12 @@ func longestPlainPart(value string) string {
 func (s *space) ourObjects(ctx context.Context) (string, error) {
 	var backups v1alpha1.DatabaseBackupList
 	var restores v1alpha1.DatabaseRestoreList
-	for _, list := range []client.ObjectList{&backups, &restores} {
+	var schedules v1alpha1.BackupScheduleList
+	for _, list := range []client.ObjectList{&backups, &restores, &schedules} {
 		if err := env.kube.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 			return "", err
 		}
 	}
-	raw, err := json.Marshal([]any{backups, restores})
+	raw, err := json.Marshal([]any{backups, restores, schedules})
 	return string(raw), err
 }
