@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +24,7 @@ import (
 // poll is how often something that is going away is looked at.
 const poll = 2 * time.Second
 
-// Common is what both reconcilers work with.
+// Common is what all reconcilers work with.
 type Common struct {
 	Options
 	// Client reads Jobs, pods and claims from a cache of those that carry our label.
@@ -35,6 +36,8 @@ type Common struct {
 	// Cluster reads storage and snapshot classes, and claims that are not ours.
 	Cluster   snapshots.Cluster
 	Snapshots snapshots.Taker
+	// Queue gives places to the backups, of which only so many run at once.
+	Queue *Queue
 }
 
 // Options are what whoever runs the operator may choose.
@@ -48,18 +51,26 @@ type Options struct {
 	// DeletionTimeout is how long a deleted object may take to end its work and remove what its policy names,
 	// before it lets go.
 	DeletionTimeout time.Duration
-	Now             func() time.Time
+	// MaxRunning is how many backups run at once, MaxRunningPerNamespace how many in each namespace; others wait. 0: there
+	// is no such limit.
+	MaxRunning, MaxRunningPerNamespace int
+	Now                                func() time.Time
 }
 
-// NewCommon wires what both reconcilers work with.
+// NewCommon wires what all reconcilers work with.
 func NewCommon(mgr ctrl.Manager, o Options) Common {
-	c, live := mgr.GetClient(), mgr.GetAPIReader()
+	return Wire(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("holdfast"), o)
+}
+
+// Wire is NewCommon for a client that reads from a cache with the indexes of package index, and a reader of the API server.
+func Wire(c client.Client, live client.Reader, recorder events.EventRecorder, o Options) Common {
 	return Common{
 		Options: o, Client: c, Live: live,
-		Writer:    flow.Writer{Client: c, Recorder: mgr.GetEventRecorder("holdfast")},
+		Writer:    flow.Writer{Client: c, Recorder: recorder},
 		Jobs:      jobs.Runner{Client: c, Live: live, AgentImage: o.AgentImage, StartTimeout: o.PodStartTimeout, Now: o.Now},
 		Cluster:   snapshots.Cluster{Live: live},
 		Snapshots: snapshots.Taker{Client: c, Live: live, Now: o.Now},
+		Queue:     &Queue{Client: c, Total: o.MaxRunning, PerNamespace: o.MaxRunningPerNamespace},
 	}
 }
 

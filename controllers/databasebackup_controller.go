@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/controllers/flow"
@@ -41,6 +43,8 @@ func (r *BackupReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.DatabaseBackup{}, builder.WithPredicates(specOrDeletion())).
 		Owns(&batchv1.Job{}).
+		Watches(&v1alpha1.DatabaseBackup{}, r.Queue.Leaving()).
+		WatchesRawSource(source.Func(r.Queue.Start)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
@@ -50,8 +54,22 @@ func specOrDeletion() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 }
 
-// Reconcile looks at one backup.
+// Reconcile looks at one backup. One that waits for a place costs no request: it is read from the cache alone, and has
+// no finalizer yet, so that it can be deleted at once.
 func (r *BackupReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	backup := &v1alpha1.DatabaseBackup{}
+	if err := r.Client.Get(ctx, request.NamespacedName, backup); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	mayStart, err := r.Queue.MayStart(ctx, backup)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !mayStart {
+		before := backup.DeepCopy()
+		flow.MarkFalse(backup, v1alpha1.ConditionReady, v1alpha1.ReasonQueued, r.Queue.Message())
+		return r.Writer.Finish(ctx, before, backup, flow.Waiting(queuePoll, "%s", r.Queue.Message()))
+	}
 	return lead(ctx, r.Common, request, &v1alpha1.DatabaseBackup{}, r)
 }
 

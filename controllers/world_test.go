@@ -18,9 +18,6 @@ import (
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/controllers"
-	"github.com/holdfast-dev/holdfast/controllers/flow"
-	"github.com/holdfast-dev/holdfast/controllers/jobs"
-	"github.com/holdfast-dev/holdfast/controllers/snapshots"
 	"github.com/holdfast-dev/holdfast/controllers/testutil"
 )
 
@@ -44,6 +41,8 @@ type world struct {
 	hidden func(client.Object) bool
 	// deny is what the API server refuses to the manager.
 	deny func(verb string, object client.Object) error
+	// maxRunning is how many backups run at once; 0 for no limit.
+	maxRunning int
 
 	writes  []string
 	created map[string]int // how often each name was created, by kind and name
@@ -77,15 +76,9 @@ func (w *world) common() controllers.Common {
 	options := controllers.Options{
 		AgentImage:      "holdfast:test",
 		Images:          map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17"},
-		PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, Now: w.clock.Now,
+		PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, MaxRunning: w.maxRunning, Now: w.clock.Now,
 	}
-	return controllers.Common{
-		Options: options, Client: cached, Live: live,
-		Writer:    flow.Writer{Client: cached, Recorder: w.events},
-		Jobs:      jobs.Runner{Client: cached, Live: live, AgentImage: options.AgentImage, StartTimeout: startTimeout, Now: w.clock.Now},
-		Cluster:   snapshots.Cluster{Live: live},
-		Snapshots: snapshots.Taker{Client: cached, Live: live, Now: w.clock.Now},
-	}
+	return controllers.Wire(cached, live, w.events, options)
 }
 
 func (w *world) killable(server client.WithWatch) client.WithWatch {

@@ -32,6 +32,8 @@ type options struct {
 	postgresqlImage string
 	podStartTimeout time.Duration
 	deletionTimeout time.Duration
+	maxRunning      int
+	maxPerNamespace int
 }
 
 func main() {
@@ -54,6 +56,10 @@ func parse() options {
 		"how long a Job's pod may take until its containers run")
 	flag.DurationVar(&o.deletionTimeout, "deletion-timeout", 10*time.Minute,
 		"how long a deleted object may take to remove what its deletionPolicy names, before it lets go")
+	flag.IntVar(&o.maxRunning, "max-running-backups", 10,
+		"how many DatabaseBackups run at once in the cluster, others wait; 0 for no limit")
+	flag.IntVar(&o.maxPerNamespace, "max-running-backups-per-namespace", 0,
+		"how many DatabaseBackups run at once in each namespace, others wait; 0 for no limit")
 	flag.Parse()
 	return o
 }
@@ -102,7 +108,8 @@ func register(mgr ctrl.Manager, o options) error {
 		Images:          map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: o.postgresqlImage},
 		PodStartTimeout: o.podStartTimeout,
 		DeletionTimeout: o.deletionTimeout,
-		Now:             time.Now,
+		MaxRunning:      o.maxRunning, MaxRunningPerNamespace: o.maxPerNamespace,
+		Now: time.Now,
 	})
 	if err != nil {
 		return err
