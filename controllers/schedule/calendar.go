@@ -89,14 +89,21 @@ func (c Calendar) instant(clock time.Time) time.Time {
 	}
 }
 
-// Latest returns the newest slot that is not after now, in UTC. It takes some 30 steps, however dense the calendar is.
+// Latest returns the newest slot that is not after now, in UTC. It takes a few steps for most calendars and some 30 at most,
+// however dense they are and however long ago the slot was.
 func (c Calendar) Latest(now time.Time) time.Time {
-	newest := c.Next(now.Add(-horizon))
-	if newest.IsZero() || newest.After(now) {
-		return time.Time{}
+	for _, window := range [...]time.Duration{time.Hour, 24 * time.Hour, 32 * 24 * time.Hour, 366 * 24 * time.Hour, horizon} {
+		if slot := c.Next(now.Add(-window)); !slot.IsZero() && !slot.After(now) {
+			return c.latestFrom(slot, now)
+		}
 	}
-	// There is no slot after none, up to now. Slots lie on whole seconds.
-	for none := now; none.Sub(newest) >= time.Second; {
+	return time.Time{}
+}
+
+// latestFrom returns the newest slot from a given one until now, by halving the time in which it can lie.
+func (c Calendar) latestFrom(newest, now time.Time) time.Time {
+	none := now // there is no slot after this, until now
+	for c.hasSlot(newest, now) {
 		middle := newest.Add(none.Sub(newest) / 2)
 		if slot := c.Next(middle); slot.IsZero() || slot.After(now) {
 			none = middle
@@ -105,6 +112,12 @@ func (c Calendar) Latest(now time.Time) time.Time {
 		}
 	}
 	return newest
+}
+
+// hasSlot says whether there is a slot after one time and not after another.
+func (c Calendar) hasSlot(after, until time.Time) bool {
+	slot := c.Next(after)
+	return !slot.IsZero() && !slot.After(until)
 }
 
 // Between returns how many slots lie after one time and not after another. It stops counting at most.

@@ -59,17 +59,15 @@ func Decide(calendar Calendar, plan Plan, now time.Time) Decision {
 	case plan.DecidedUntil.After(now.Add(clockSkew)):
 		return Decision{DecidedUntil: lastDecided(calendar, past), Next: nextRun(calendar, plan, past), SteppedBack: true}
 	}
-	idle := Decision{DecidedUntil: plan.DecidedUntil, Next: nextRun(calendar, plan, later(past, plan.DecidedUntil))}
-	newest := calendar.Latest(past)
-	if !newest.After(plan.DecidedUntil) {
-		return idle
+	if !calendar.hasSlot(plan.DecidedUntil, past) {
+		return Decision{DecidedUntil: plan.DecidedUntil, Next: nextRun(calendar, plan, plan.DecidedUntil)}
 	}
-	return decideNewest(calendar, plan, now, newest, idle.Next)
+	return decideNewest(calendar, plan, now, calendar.Latest(past))
 }
 
 // decideNewest decides a slot that is past and not decided, and with it those before it.
-func decideNewest(calendar Calendar, plan Plan, now, newest, next time.Time) Decision {
-	decision := Decision{Due: newest, DecidedUntil: newest, Next: next}
+func decideNewest(calendar Calendar, plan Plan, now, newest time.Time) Decision {
+	decision := Decision{Due: newest, DecidedUntil: newest, Next: nextRun(calendar, plan, newest)}
 	missedUntil := newest.Add(-1)
 	if plan.Deadline != nil {
 		decision.Expires = newest.Add(plan.Spread + *plan.Deadline)
@@ -97,11 +95,4 @@ func lastDecided(calendar Calendar, past time.Time) time.Time {
 		return newest
 	}
 	return past.UTC().Truncate(time.Second)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -67,8 +67,10 @@ func lanesOf(running map[string]int, waiting []Waiting) lanes {
 
 // compareWaiting orders by age. Names decide where that is equal, as it often is: creation times have whole seconds.
 func compareWaiting(a, b Waiting) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
-		cmp.Compare(a.UID, b.UID))
+	if age := a.Created.Compare(b.Created); age != 0 {
+		return age
+	}
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
 // lanes is a heap whose first lane is the next to be served.

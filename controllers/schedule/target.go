@@ -60,8 +60,10 @@ func (t Target) host() string {
 		return host + "." + t.Namespace
 	}
 	// name.namespace.svc, with or without the cluster's domain, which need not be cluster.local; a pod's name has one more.
-	if svc := slices.Index(labels, "svc"); svc >= 2 {
-		return strings.Join(labels[:svc], ".")
+	if len(labels) > 2 {
+		if svc := slices.Index(labels[2:], "svc"); svc >= 0 {
+			return strings.Join(labels[:2+svc], ".")
+		}
 	}
 	return host
 }
