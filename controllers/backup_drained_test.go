@@ -1,11 +1,13 @@
 package controllers_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/contract"
@@ -14,12 +16,12 @@ import (
 	"github.com/holdfast-dev/holdfast/controllers/testutil"
 )
 
-// drain ends the one pod that there is as a drain of its node does.
+// drain ends the pod that runs as a drain of its node does.
 func (w *world) drain() *corev1.Pod {
 	w.t.Helper()
-	pods := w.list(&corev1.PodList{})
+	pods := slices.DeleteFunc(w.list(&corev1.PodList{}), func(o client.Object) bool { return o.(*corev1.Pod).Status.Phase != corev1.PodRunning })
 	if len(pods) != 1 {
-		w.t.Fatalf("there are %d pods, want 1", len(pods))
+		w.t.Fatalf("%d pods run, want 1", len(pods))
 	}
 	pod := pods[0].(*corev1.Pod)
 	pod.Status.Phase = corev1.PodFailed
@@ -36,7 +38,9 @@ func (w *world) drain() *corev1.Pod {
 func TestBackupWhosePodIsDrainedLongAfterItsStartGoesOn(t *testing.T) {
 	w := newWorld(parallel(t), testutil.Backup("orders").NoSnapshots().Build())
 	w.cluster.Answer = hold(contract.VerbDump)
-	w.round()
+	w.settle("the dump begins", func() bool {
+		return flow.ReasonOf(w.backup("orders"), v1alpha1.ConditionReady) == v1alpha1.ReasonDumping
+	})
 	w.running()
 	w.round()
 	w.clock.Advance(2 * startTimeout)

@@ -12,8 +12,6 @@ import (
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/controllers"
 	"github.com/holdfast-dev/holdfast/controllers/flow"
-	"github.com/holdfast-dev/holdfast/controllers/jobs"
-	"github.com/holdfast-dev/holdfast/controllers/snapshots"
 	"github.com/holdfast-dev/holdfast/controllers/testutil"
 )
 
@@ -42,20 +40,14 @@ func TestServerRecreatedBackupInheritsNothingFromTheCache(t *testing.T) {
 			return c.Get(ctx, key, object, opts...)
 		},
 	})
-	reconciler := &controllers.BackupReconciler{Common: controllers.Common{
-		Options: controllers.Options{
-			AgentImage: "holdfast:test", Images: map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17"},
-			PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, Now: time.Now,
-		},
-		Client: cached, Live: live, Writer: flow.Writer{Client: cached, Recorder: &testutil.Recorder{}},
-		Jobs:      jobs.Runner{Client: cached, Live: live, AgentImage: "holdfast:test", StartTimeout: startTimeout, Now: time.Now},
-		Cluster:   snapshots.Cluster{Live: live},
-		Snapshots: snapshots.Taker{Client: cached, Live: live, Now: time.Now},
-	}}
+	reconciler := &controllers.BackupReconciler{Common: controllers.Wire(cached, live, &testutil.Recorder{}, controllers.Options{
+		AgentImage: "holdfast:test", Images: map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17"},
+		PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, Now: time.Now,
+	})}
 	if _, err := reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(backup)}); err != nil {
 		t.Fatal(err)
 	}
-	if !s.hasReason(backup, v1alpha1.ReasonDumping) || backup.Status.Artifact != nil {
+	if !s.hasReason(backup, v1alpha1.ReasonPending) || backup.Status.Artifact != nil {
 		t.Errorf("it goes on where its forerunner stood: %v, artifact %+v", backup.Status.Conditions, backup.Status.Artifact)
 	}
 }
