@@ -27,7 +27,7 @@ func (r *report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured %s on %s, with a database of %s whose `pg_dump -Fc -Z0` has %s; medians of %d rounds "+
 		"(restore: %d; ways that take several times as long: 1). The machine's load was %s when it began: above 1, the times "+
-		"say little.\n\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), machine(),
+		"say little.\n\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), cores("PostgreSQL 15 and MinIO"),
 		mebibytes(r.databaseBytes), mebibytes(r.artifact.UncompressedBytes), len(r.backup.dump.runs), len(r.restore.load.runs), r.load)
 	r.aims(&b)
 	r.scale(&b)
@@ -129,12 +129,12 @@ func loadAverage() string {
 	return load
 }
 
-// machine says what the measurement ran on.
-func machine() string {
+// cores says what the measurement ran on, and what else ran there.
+func cores(servers string) string {
 	cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
 	model := "unknown processor"
 	if _, rest, found := strings.Cut(string(cpuinfo), "model name\t: "); found {
 		model, _, _ = strings.Cut(rest, "\n")
 	}
-	return fmt.Sprintf("%d cores (%s) that also ran PostgreSQL 15 and MinIO", strings.Count(string(cpuinfo), "processor\t:"), model)
+	return fmt.Sprintf("%d cores (%s) that also ran %s", strings.Count(string(cpuinfo), "processor\t:"), model, servers)
 }
