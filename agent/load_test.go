@@ -189,6 +189,11 @@ func TestRestoreIsRunAgainAtEachPoint(t *testing.T) {
 			f.pg.Exec(t, db, `UPDATE t SET v = 'swapped'`)
 			f.pg.Exec(t, "postgres", "CREATE DATABASE "+old)
 		},
+		"after a DROP that was interrupted": func(r *job, _, old, db string) {
+			r.must(contract.VerbLoad)
+			f.pg.Exec(t, db, `UPDATE t SET v = 'swapped'`)
+			f.pg.Exec(t, "postgres", "CREATE DATABASE "+old, "UPDATE pg_database SET datconnlimit = -2 WHERE datname = '"+old+"'")
+		},
 		"after it all": func(r *job, _, _, db string) {
 			r.must(contract.VerbLoad)
 			f.pg.Exec(t, db, `UPDATE t SET v = 'swapped'`)

@@ -150,22 +150,20 @@ func (r *restore) loadAndSwap(ctx context.Context) error {
 func (r *restore) cleanUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
 	defer cancel()
-	if r.admin.IsClosed() || r.admin.PgConn().IsBusy() {
-		conn, err := r.connect(ctx, r.adminDB)
-		if err != nil {
-			r.Log.Warn("could not drop what was loaded", "error", err.Error())
-			return
-		}
-		closeConn(r.admin)
-		r.admin = conn
+	err := r.reconnect(ctx)
+	if err == nil {
+		err = r.dropFresh(ctx)
 	}
-	if err := r.dropFresh(ctx); err != nil {
+	if err != nil {
 		r.Log.Warn("could not drop what was loaded", "error", err.Error())
 	}
 }
 
 // untouched says so in the message of a failure before the swap.
 func (r *restore) untouched(err error) error {
+	if errors.Is(err, errUnsure) {
+		return err
+	}
 	was := " was not touched"
 	if len(r.items) > 1 {
 		was = " were not touched"

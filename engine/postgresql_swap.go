@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,11 +13,11 @@ import (
 	"github.com/holdfast-dev/holdfast/engine/internal/pgsql"
 )
 
-// How long the swap tries to get the old databases for itself, and how long the drop of an old one is tried.
+// How long the swap tries to get the old databases for itself, and how long its commit may take.
 const (
-	swapPatience = 60 * time.Second
-	dropPatience = 20 * time.Second
-	swapInterval = 100 * time.Millisecond
+	swapPatience   = 60 * time.Second
+	swapInterval   = 100 * time.Millisecond
+	commitPatience = 10 * time.Second
 )
 
 // SQLSTATE codes.
@@ -176,7 +175,7 @@ func (r *restore) swapError(err error) error {
 		return known
 	}
 	if r.admin.IsClosed() {
-		return Transient(ReasonServerUnreachable, "%s went away while the new databases were put in place: %w", r.where(), err)
+		return r.awayError(err)
 	}
 	return Permanent(ReasonSwapFailed, "the new databases cannot be put in place on %s: %w", r.where(), err)
 }
@@ -204,13 +203,44 @@ func (r *restore) trySwap(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	for _, statement := range append(statements, "COMMIT") {
+	for _, statement := range statements {
 		if err := execute(ctx, r.admin, statement); err != nil {
 			_ = execute(context.WithoutCancel(ctx), r.admin, "ROLLBACK")
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
-	return nil
+	return r.commit(ctx)
+}
+
+// errUnsure is part of an error that leaves open what became of the swap.
+var errUnsure = errors.New("whether they are in place is found out by the next try")
+
+// commit ends the transaction of the swap. Whoever asks to stop now gets to know whether it has happened; where the
+// answer is lost, the server is asked.
+func (r *restore) commit(ctx context.Context) error {
+	ctx, cancel := outlast(ctx, commitPatience, commitPatience)
+	defer cancel()
+	err := execute(ctx, r.admin, "COMMIT")
+	if err == nil || !r.admin.IsClosed() {
+		return err
+	}
+	ctx, cancel = outlast(ctx, commitPatience, commitPatience)
+	defer cancel()
+	done, askErr := false, r.reconnect(ctx)
+	if askErr == nil {
+		done, askErr = r.swappedBefore(ctx)
+	}
+	switch {
+	case done:
+		return nil
+	case askErr != nil:
+		err = fmt.Errorf("%w: %w", err, errUnsure)
+	}
+	return r.awayError(err)
+}
+
+func (r *restore) awayError(err error) *Error {
+	return Transient(ReasonServerUnreachable, "%s went away while the new databases were put in place: %w", r.where(), err)
 }
 
 // endSessions ends the sessions of some databases again and again, over a connection of its own, until stop is called.
@@ -269,72 +299,4 @@ func (r *restore) heldError(ctx context.Context, cause error) error {
 	return Transient(ReasonSwapFailed, "%s could not be replaced within %s, since sessions hold it: %s: stop what connects to it, or let "+
 		"user %q end its sessions (GRANT pg_signal_backend; those of superusers only a superuser may end): %w",
 		r.targets(), swapPatience, holders, r.Username, cause)
-}
-
-// finish removes what the swap left. The restore has succeeded by then: what cannot be removed becomes a note.
-func (r *restore) finish(ctx context.Context) {
-	// The restore is done, whoever asks to stop now: what is left is only to clear away, for a while.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropPatience)
-	defer cancel()
-	for _, item := range r.items {
-		if err := r.unmark(ctx, item); err != nil {
-			r.notef("the comment on database %s could not be set: %v", item.target, err)
-		}
-		for _, name := range []string{item.old, item.fresh} {
-			if err := r.drop(ctx, name); err != nil {
-				r.notef("the old database is still there as %s: drop it by hand: %v", name, err)
-			}
-		}
-	}
-}
-
-// unmark sets the comment that the database has in the dump, or none.
-func (r *restore) unmark(ctx context.Context, item *restoreItem) error {
-	var marked bool
-	const query = `SELECT coalesce(shobj_description(oid, 'pg_database') = $2, false) FROM pg_database WHERE datname = $1`
-	if err := r.admin.QueryRow(ctx, query, item.target, r.mark()).Scan(&marked); err != nil || !marked {
-		return err
-	}
-	if item.info.owners == nil { // an earlier run swapped, this one knows nothing of the dump yet
-		if err := r.readInfo(ctx); err != nil {
-			return err
-		}
-	}
-	statement := "COMMENT ON DATABASE " + quote(item.target) + " IS NULL"
-	if item.info.comment != "" {
-		statement = pgsql.RenameDatabase(item.info.comment, item.info.name, item.target)
-	}
-	return execute(ctx, r.admin, statement)
-}
-
-// dropFresh drops what an earlier try of this restore left.
-func (r *restore) dropFresh(ctx context.Context) error {
-	for _, item := range r.items {
-		if err := r.drop(ctx, item.fresh); err != nil {
-			return r.queryError(err)
-		}
-	}
-	return nil
-}
-
-// drop drops a temporary database of this restore, with its sessions.
-func (r *restore) drop(ctx context.Context, name string) error {
-	if id := temporaryName("", r.UID, 0); !strings.Contains(name, strings.TrimPrefix(id, "holdfast_")) {
-		return fmt.Errorf("refusing to drop %q, which is not of this restore", name)
-	}
-	there, err := r.exists(ctx, name)
-	if err != nil || !there {
-		return err
-	}
-	_ = execute(ctx, r.admin, "ALTER DATABASE "+quote(name)+" IS_TEMPLATE false") // a template cannot be dropped
-	for begin := time.Now(); ; {
-		r.endOnce(ctx, r.admin, []string{name})
-		err := execute(ctx, r.admin, "DROP DATABASE IF EXISTS "+quote(name))
-		if err == nil || !hasCode(err, codeObjectInUse) || time.Since(begin) > dropPatience {
-			return err
-		}
-		if err := Pause(ctx, swapInterval); err != nil {
-			return err
-		}
-	}
 }
