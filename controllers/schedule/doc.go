@@ -8,6 +8,9 @@
 // restricted, a day that satisfies either of them counts, as in every cron; a field that begins with a step, such as */2,
 // is restricted, as in a CronJob of Kubernetes. A time that the calendar names is called a slot.
 //
+// The fields are read by netresearch/go-cron, the maintained fork of robfig/cron, which rests since 2020 and panics on some
+// input. It is asked about a clock that never jumps, and only with what every cron takes: none of its extensions.
+//
 // # Daylight saving
 //
 // The calendar is one of wall-clock times, and each wall-clock time runs exactly once.
