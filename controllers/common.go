@@ -51,6 +51,8 @@ type Options struct {
 	// DeletionTimeout is how long a deleted object may take to end its work and remove what its policy names,
 	// before it lets go.
 	DeletionTimeout time.Duration
+	// ExpiryTimeout is the same for a backup that retention deletes, for which nobody waits.
+	ExpiryTimeout time.Duration
 	// MaxRunning is how many backups run at once, MaxRunningPerNamespace how many in each namespace; others wait. 0: there
 	// is no such limit.
 	MaxRunning, MaxRunningPerNamespace int

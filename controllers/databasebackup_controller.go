@@ -12,10 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/contract"
 	"github.com/holdfast-dev/holdfast/controllers/flow"
 )
 
@@ -43,10 +46,20 @@ func (r *BackupReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.DatabaseBackup{}, builder.WithPredicates(specOrDeletion())).
 		Owns(&batchv1.Job{}).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(deletedBackup)).
 		Watches(&v1alpha1.DatabaseBackup{}, r.Queue.Leaving()).
 		WatchesRawSource(source.Func(r.Queue.Start)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
+}
+
+// deletedBackup is whose artifact a delete Job removes: that Job has no owner reference.
+func deletedBackup(_ context.Context, job client.Object) []reconcile.Request {
+	owner := job.GetAnnotations()[v1alpha1.AnnotationOwnerName]
+	if job.GetLabels()[v1alpha1.LabelStage] != string(contract.VerbDelete) || owner == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: job.GetNamespace(), Name: owner}}}
 }
 
 // specOrDeletion ignores what we ourselves write into status.

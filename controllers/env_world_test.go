@@ -180,7 +180,7 @@ func (s *server) register(mgr ctrl.Manager) {
 	s.t.Helper()
 	err := controllers.Register(mgr, controllers.Options{
 		AgentImage: "holdfast:test", Images: map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17"},
-		PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, MaxRunning: s.maxRunning, Now: time.Now,
+		PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, ExpiryTimeout: expiryTimeout, MaxRunning: s.maxRunning, Now: time.Now,
 	})
 	if err != nil {
 		s.t.Fatal(err)

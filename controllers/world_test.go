@@ -25,6 +25,7 @@ const (
 	dataClaim       = "data-orders-db-0"
 	startTimeout    = 5 * time.Minute
 	deletionTimeout = 10 * time.Minute
+	expiryTimeout   = 48 * time.Hour
 )
 
 // errKilled is what a manager that was killed gets to hear: nothing it asks for happens any more.
@@ -76,7 +77,7 @@ func (w *world) common() controllers.Common {
 	options := controllers.Options{
 		AgentImage:      "holdfast:test",
 		Images:          map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17"},
-		PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, MaxRunning: w.maxRunning, Now: w.clock.Now,
+		PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, ExpiryTimeout: expiryTimeout, MaxRunning: w.maxRunning, Now: w.clock.Now,
 	}
 	return controllers.Wire(cached, live, w.events, options)
 }

@@ -32,6 +32,7 @@ type options struct {
 	postgresqlImage string
 	podStartTimeout time.Duration
 	deletionTimeout time.Duration
+	expiryTimeout   time.Duration
 	maxRunning      int
 	maxPerNamespace int
 }
@@ -56,6 +57,8 @@ func parse() options {
 		"how long a Job's pod may take until its containers run")
 	flag.DurationVar(&o.deletionTimeout, "deletion-timeout", 10*time.Minute,
 		"how long a deleted object may take to remove what its deletionPolicy names, before it lets go")
+	flag.DurationVar(&o.expiryTimeout, "retention-deletion-timeout", 7*24*time.Hour,
+		"the same for a backup that retention deletes, while its store cannot be reached or refuses")
 	flag.IntVar(&o.maxRunning, "max-running-backups", 10,
 		"how many DatabaseBackups run at once in the cluster, others wait; 0 for no limit")
 	flag.IntVar(&o.maxPerNamespace, "max-running-backups-per-namespace", 0,
@@ -108,6 +111,7 @@ func register(mgr ctrl.Manager, o options) error {
 		Images:          map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: o.postgresqlImage},
 		PodStartTimeout: o.podStartTimeout,
 		DeletionTimeout: o.deletionTimeout,
+		ExpiryTimeout:   o.expiryTimeout,
 		MaxRunning:      o.maxRunning, MaxRunningPerNamespace: o.maxPerNamespace,
 		Now: time.Now,
 	})
