@@ -139,6 +139,12 @@ type manager struct {
 // apart, and a shorter lease.
 func (s *server) start() *manager {
 	s.t.Helper()
+	return s.startWith(s.register)
+}
+
+// startWith starts a manager with other reconcilers.
+func (s *server) startWith(register func(ctrl.Manager)) *manager {
+	s.t.Helper()
 	m := &manager{requests: &requests{}}
 	own := rest.CopyConfig(s.config)
 	own.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:holdfast-system:holdfast-controller-manager"}
@@ -156,7 +162,7 @@ func (s *server) start() *manager {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.register(mgr)
+	register(mgr)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -178,12 +184,15 @@ func (s *server) start() *manager {
 
 func (s *server) register(mgr ctrl.Manager) {
 	s.t.Helper()
-	err := controllers.Register(mgr, controllers.Options{
-		AgentImage: "holdfast:test", Images: map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17"},
-		PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, ExpiryTimeout: expiryTimeout, MaxRunning: s.maxRunning, Now: time.Now,
-	})
-	if err != nil {
+	if err := controllers.Register(mgr, s.options(time.Now)); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+func (s *server) options(now func() time.Time) controllers.Options {
+	return controllers.Options{
+		AgentImage: "holdfast:test", Images: map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17"},
+		PodStartTimeout: startTimeout, DeletionTimeout: deletionTimeout, ExpiryTimeout: expiryTimeout, MaxRunning: s.maxRunning, Now: now,
 	}
 }
 

@@ -54,7 +54,9 @@ func TestSamples(t *testing.T) {
 	for _, sample := range samples(t, s, "BackupSchedule") {
 		s.apply(sample.manifest)
 		d := &schedule{s, &v1alpha1.BackupSchedule{ObjectMeta: s.meta(sample.name)}}
-		d.await("Scheduled", func(now *v1alpha1.BackupSchedule) (bool, error) { return isAtStage(now.Status.Conditions, v1alpha1.ReasonScheduled) })
+		d.await("Scheduled", func(now *v1alpha1.BackupSchedule) (bool, error) {
+			return isAtStage(now.Status.Conditions, v1alpha1.ReasonScheduled)
+		})
 		s.remove(d.BackupSchedule)
 	}
 }
