@@ -151,6 +151,7 @@ var scheduleRefusals = []refusal{
 	{"words", fields{"spec.schedule": "every night"}, "spec.schedule", calendarForm},
 	{"interval", fields{"spec.schedule": "'@every 1h'"}, "spec.schedule", calendarForm},
 	{"reboot", fields{"spec.schedule": "'@reboot'"}, "spec.schedule", calendarForm},
+	{"a sign of another cron", fields{"spec.schedule": "'0 2 ? * 1'"}, "spec.schedule", calendarForm},
 	{"newline", fields{"spec.schedule": `"0 2 * * *\n"`}, "spec.schedule", calendarForm},
 	{"zone in the schedule", fields{"spec.schedule": "'TZ=Europe/Paris 0 2 * * *'"}, "spec.schedule", zonePrefix},
 	{"cron's zone in the schedule", fields{"spec.schedule": "'CRON_TZ=UTC 0 2 * * *'"}, "spec.schedule", zonePrefix},
