@@ -43,10 +43,15 @@ type Outcome struct {
 // containers run. It is a pure function of what it is given.
 func Observe(job *batchv1.Job, pods []corev1.Pod, now time.Time, startTimeout time.Duration) Outcome {
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	switch {
-	case isTrue(job, batchv1.JobComplete):
+	if isTrue(job, batchv1.JobComplete) {
 		return succeeded(job, pods)
-	case isTrue(job, batchv1.JobFailed):
+	}
+	// An agent that is told to stop when its Job's time is over may be past the point of no return, as a load is that has
+	// swapped its databases in, and then ends well. Its pod goes soon, so it is listened to before the Job has failed.
+	if late := succeeded(job, pods); late.State == Succeeded && (isTrue(job, batchv1.JobFailed) || isTrue(job, batchv1.JobFailureTarget)) {
+		return late
+	}
+	if isTrue(job, batchv1.JobFailed) {
 		return failed(job, pods)
 	}
 	return running(job, pods, now, startTimeout)

@@ -43,6 +43,11 @@ func failed(reason, message string) *batchv1.JobCondition {
 	return &batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason, Message: message}
 }
 
+// target is of a Job that is going to fail as soon as its pods have ended.
+func target() *batchv1.JobCondition {
+	return &batchv1.JobCondition{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: batchv1.JobReasonDeadlineExceeded}
+}
+
 // pod is the number-th pod of the Job, made number minutes after it.
 func pod(number int, phase corev1.PodPhase, agent corev1.ContainerState) corev1.Pod {
 	name := "pod-" + string(rune('0'+number))
@@ -125,23 +130,26 @@ func TestObserve(t *testing.T) {
 			after: 9 * time.Minute}, state: jobs.Running},
 		"running again after a failure": {observation: observation{pods: []corev1.Pod{runningPod(2), pod(1, corev1.PodFailed, failedAs("StoreFailed", "the store said 503"))}},
 			state: jobs.Running, says: []string{"pod-2", "an earlier one failed", "the store said 503"}},
-		"complete":                             {observation: observation{end: complete(), pods: []corev1.Pod{pod(1, corev1.PodSucceeded, succeededAs(dumped))}}, state: jobs.Succeeded},
-		"complete at the second try":           {observation: observation{end: complete(), pods: []corev1.Pod{pod(2, corev1.PodSucceeded, succeededAs(dumped)), pod(1, corev1.PodFailed, failedAs("StoreFailed", "503"))}}, state: jobs.Succeeded},
-		"complete without a pod":               {observation: observation{end: complete()}, state: jobs.Lost},
-		"complete, only a failed pod":          {observation: observation{end: complete(), pods: []corev1.Pod{pod(1, corev1.PodFailed, failedAs("StoreFailed", "503"))}}, state: jobs.Lost},
-		"complete by another version":          {observation: observation{end: complete(), pods: []corev1.Pod{pod(1, corev1.PodSucceeded, ended(0, "Completed", future))}}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed, says: []string{"version 2", "pod-1"}},
-		"complete without a result":            {observation: observation{end: complete(), pods: []corev1.Pod{pod(1, corev1.PodSucceeded, ended(0, "Completed", ""))}}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed},
-		"failed as the agent says":             {observation: observation{end: failed("PodFailurePolicy", "a container failed"), pods: []corev1.Pod{pod(1, corev1.PodFailed, failedAs("AuthenticationFailed", "wrong password"))}}, state: jobs.Failed, reason: "AuthenticationFailed", says: []string{"wrong password"}},
-		"failed for no word that status takes": {observation: observation{end: failed("PodFailurePolicy", ""), pods: []corev1.Pod{pod(1, corev1.PodFailed, failedAs("it's broken", "as I said"))}}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed, says: []string{"as I said"}},
-		"the newest failure wins":              {observation: observation{end: failed("BackoffLimitExceeded", ""), pods: []corev1.Pod{pod(3, corev1.PodFailed, failedAs("StagingFull", "full")), pod(1, corev1.PodFailed, failedAs("StoreFailed", "503"))}}, state: jobs.Failed, reason: "StagingFull", says: []string{"full"}},
-		"out of memory":                        {observation: observation{end: failed("BackoffLimitExceeded", ""), pods: []corev1.Pod{pod(1, corev1.PodFailed, ended(137, "OOMKilled", ""))}}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed, says: []string{"memory", "spec.podTemplate.resources"}},
-		"killed before it could say":           {observation: observation{end: failed("BackoffLimitExceeded", ""), pods: []corev1.Pod{pod(1, corev1.PodFailed, ended(139, "Error", "segmentation fault"))}}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed, says: []string{"139", "segmentation fault", "pod-1"}},
-		"the init container failed":            {observation: observation{end: failed("BackoffLimitExceeded", ""), pods: []corev1.Pod{initFailed(1)}}, state: jobs.Failed, reason: v1alpha1.ReasonPodCannotStart, says: []string{"install-agent", "126", "permission denied"}},
-		"failed and its pods are gone":         {observation: observation{end: failed("BackoffLimitExceeded", "Job has reached the specified backoff limit")}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed, says: []string{"Job has reached the specified backoff limit", "kubectl -n shop get events --field-selector involvedObject.name=orders-dump"}},
-		"deadline, pods are gone":              {observation: observation{end: failed(batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline")}, state: jobs.Failed, reason: v1alpha1.ReasonDeadlineExceeded, says: []string{"Job was active longer than specified deadline"}},
-		"deadline, agent was told":             {observation: observation{end: failed(batchv1.JobReasonDeadlineExceeded, "too long"), pods: []corev1.Pod{pod(1, corev1.PodFailed, failedAs("Terminated", "ended at 40 of 90 GiB"))}}, state: jobs.Failed, reason: v1alpha1.ReasonDeadlineExceeded, says: []string{"40 of 90 GiB"}},
-		"deadline while pod can't start":       {observation: observation{end: failed(batchv1.JobReasonDeadlineExceeded, "too long"), pods: []corev1.Pod{waiting(1, "ImagePullBackOff", "no such tag")}}, state: jobs.Failed, reason: v1alpha1.ReasonDeadlineExceeded},
-		"a condition that is not true":         {observation: observation{end: &batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionFalse}, pods: []corev1.Pod{runningPod(1)}}, state: jobs.Running},
+		"complete":                                {observation: observation{end: complete(), pods: []corev1.Pod{pod(1, corev1.PodSucceeded, succeededAs(dumped))}}, state: jobs.Succeeded},
+		"complete at the second try":              {observation: observation{end: complete(), pods: []corev1.Pod{pod(2, corev1.PodSucceeded, succeededAs(dumped)), pod(1, corev1.PodFailed, failedAs("StoreFailed", "503"))}}, state: jobs.Succeeded},
+		"complete without a pod":                  {observation: observation{end: complete()}, state: jobs.Lost},
+		"complete, only a failed pod":             {observation: observation{end: complete(), pods: []corev1.Pod{pod(1, corev1.PodFailed, failedAs("StoreFailed", "503"))}}, state: jobs.Lost},
+		"complete by another version":             {observation: observation{end: complete(), pods: []corev1.Pod{pod(1, corev1.PodSucceeded, ended(0, "Completed", future))}}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed, says: []string{"version 2", "pod-1"}},
+		"complete without a result":               {observation: observation{end: complete(), pods: []corev1.Pod{pod(1, corev1.PodSucceeded, ended(0, "Completed", ""))}}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed},
+		"failed as the agent says":                {observation: observation{end: failed("PodFailurePolicy", "a container failed"), pods: []corev1.Pod{pod(1, corev1.PodFailed, failedAs("AuthenticationFailed", "wrong password"))}}, state: jobs.Failed, reason: "AuthenticationFailed", says: []string{"wrong password"}},
+		"failed for no word that status takes":    {observation: observation{end: failed("PodFailurePolicy", ""), pods: []corev1.Pod{pod(1, corev1.PodFailed, failedAs("it's broken", "as I said"))}}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed, says: []string{"as I said"}},
+		"the newest failure wins":                 {observation: observation{end: failed("BackoffLimitExceeded", ""), pods: []corev1.Pod{pod(3, corev1.PodFailed, failedAs("StagingFull", "full")), pod(1, corev1.PodFailed, failedAs("StoreFailed", "503"))}}, state: jobs.Failed, reason: "StagingFull", says: []string{"full"}},
+		"out of memory":                           {observation: observation{end: failed("BackoffLimitExceeded", ""), pods: []corev1.Pod{pod(1, corev1.PodFailed, ended(137, "OOMKilled", ""))}}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed, says: []string{"memory", "spec.podTemplate.resources"}},
+		"killed before it could say":              {observation: observation{end: failed("BackoffLimitExceeded", ""), pods: []corev1.Pod{pod(1, corev1.PodFailed, ended(139, "Error", "segmentation fault"))}}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed, says: []string{"139", "segmentation fault", "pod-1"}},
+		"the init container failed":               {observation: observation{end: failed("BackoffLimitExceeded", ""), pods: []corev1.Pod{initFailed(1)}}, state: jobs.Failed, reason: v1alpha1.ReasonPodCannotStart, says: []string{"install-agent", "126", "permission denied"}},
+		"failed and its pods are gone":            {observation: observation{end: failed("BackoffLimitExceeded", "Job has reached the specified backoff limit")}, state: jobs.Failed, reason: v1alpha1.ReasonJobFailed, says: []string{"Job has reached the specified backoff limit", "kubectl -n shop get events --field-selector involvedObject.name=orders-dump"}},
+		"deadline, pods are gone":                 {observation: observation{end: failed(batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline")}, state: jobs.Failed, reason: v1alpha1.ReasonDeadlineExceeded, says: []string{"Job was active longer than specified deadline"}},
+		"deadline, agent ended well all the same": {observation: observation{end: failed(batchv1.JobReasonDeadlineExceeded, "too long"), pods: []corev1.Pod{pod(1, corev1.PodSucceeded, succeededAs(dumped))}}, state: jobs.Succeeded},
+		"deadline comes, agent ended well":        {observation: observation{end: target(), pods: []corev1.Pod{pod(1, corev1.PodSucceeded, succeededAs(dumped))}}, state: jobs.Succeeded},
+		"deadline comes, agent at work":           {observation: observation{end: target(), pods: []corev1.Pod{runningPod(1)}}, state: jobs.Running},
+		"deadline, agent was told":                {observation: observation{end: failed(batchv1.JobReasonDeadlineExceeded, "too long"), pods: []corev1.Pod{pod(1, corev1.PodFailed, failedAs("Terminated", "ended at 40 of 90 GiB"))}}, state: jobs.Failed, reason: v1alpha1.ReasonDeadlineExceeded, says: []string{"40 of 90 GiB"}},
+		"deadline while pod can't start":          {observation: observation{end: failed(batchv1.JobReasonDeadlineExceeded, "too long"), pods: []corev1.Pod{waiting(1, "ImagePullBackOff", "no such tag")}}, state: jobs.Failed, reason: v1alpha1.ReasonDeadlineExceeded},
+		"a condition that is not true":            {observation: observation{end: &batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionFalse}, pods: []corev1.Pod{runningPod(1)}}, state: jobs.Running},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
