@@ -80,15 +80,18 @@ func (w *scheduleWork) restoreAtWork(ctx context.Context) (*v1alpha1.DatabaseRes
 	return nil, nil
 }
 
-// unfinishedRestores are those at work in any namespace: a server may be named from another one.
-func (c Common) unfinishedRestores(ctx context.Context) ([]*v1alpha1.DatabaseRestore, error) {
+// unfinishedRestores are those at work in the schedule's namespace, and in others those that have shown, by their inspection,
+// that they may read what they name and write where they say: a server may be named from another namespace, but nobody may
+// hold up a stranger's schedule with an object alone.
+func (w *scheduleWork) unfinishedRestores(ctx context.Context) ([]*v1alpha1.DatabaseRestore, error) {
 	list := &v1alpha1.DatabaseRestoreList{}
-	if err := c.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := w.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing DatabaseRestores: %w", err)
 	}
 	var found []*v1alpha1.DatabaseRestore
 	for i := range list.Items {
-		if restore := &list.Items[i]; !flow.Ended(restore) {
+		restore := &list.Items[i]
+		if !flow.Ended(restore) && (restore.Namespace == w.object.Namespace || hadTurn(restore)) {
 			found = append(found, restore)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/flow"
 	"github.com/holdfast-dev/holdfast/controllers/schedule"
 	"github.com/holdfast-dev/holdfast/controllers/testutil"
 )
@@ -288,6 +289,27 @@ func TestScheduleWaitsForARestoreIntoItsDatabase(t *testing.T) {
 	if len(n.runs()) != 1 {
 		t.Errorf("the backups are %v, want one", n.runs())
 	}
+}
+
+func TestScheduleWaitsForAStrangersRestoreOnlyOnceItIsInspected(t *testing.T) {
+	stranger := testutil.Restore("again").In("elsewhere").Build()
+	stranger.Spec.Database.Host = "orders-db.shop.svc.cluster.local"
+	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), stranger)
+	first := n.runNext()
+	n.expectRuns(first)
+	n.end(first, v1alpha1.ConditionReady)
+
+	key := client.ObjectKeyFromObject(stranger)
+	if err := n.server.Get(t.Context(), key, stranger); err != nil {
+		t.Fatal(err)
+	}
+	flow.MarkTrue(stranger, v1alpha1.ConditionSafetyBackupTaken, v1alpha1.ReasonSucceeded, "")
+	if err := n.server.Status().Update(t.Context(), stranger); err != nil {
+		t.Fatal(err)
+	}
+	n.runNext()
+	n.expectRuns(first)
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonWaitingForRestore, "elsewhere/again")
 }
 
 func TestScheduleThatCannotBeRead(t *testing.T) {
