@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -20,21 +22,19 @@ import (
 // waitPoll is how often a run that waits is tried again, beside the looks that the end of a backup causes.
 const waitPoll = 10 * time.Second
 
-// maxRunNow is how much of the annotation that asks for a run by hand tells one run from another.
+// maxRunNow is how long a value of the annotation that asks for a run by hand may be to stand in status as it is.
 const maxRunNow = 256
 
 // start makes the backups that are asked for by hand or due by the calendar, as far as nothing is in their way.
 func (w *scheduleWork) start(ctx context.Context) error {
 	w.startCounting()
-	if err := w.startByHand(ctx); err != nil {
-		return w.refused(err)
-	}
+	byHand := w.startByHand(ctx)
 	if ptr.Deref(w.object.Spec.Suspend, false) {
 		w.object.Status.NextScheduleTime = nil
 		w.idlef(v1alpha1.ReasonSuspended, "spec.suspend is true: no run is started, and none that falls into this time is made up for")
-		return nil
+		return w.refused(byHand)
 	}
-	return w.refused(w.startDue(ctx))
+	return w.refused(errors.Join(byHand, w.startDue(ctx)))
 }
 
 // startCounting says from when on slots are counted: since the schedule was made, or since its calendar was changed or
@@ -54,8 +54,7 @@ func (w *scheduleWork) startCounting() {
 
 // startByHand makes the run that the annotation asks for, if it is a new one and nothing is in its way.
 func (w *scheduleWork) startByHand(ctx context.Context) error {
-	id := w.object.Annotations[v1alpha1.AnnotationRunNow]
-	id = id[:min(len(id), maxRunNow)]
+	id := runNowID(w.object)
 	if id == "" || id == w.object.Status.LastRunNow {
 		return nil
 	}
@@ -68,12 +67,27 @@ func (w *scheduleWork) startByHand(ctx context.Context) error {
 		w.wakeIn(waitPoll)
 		return nil
 	}
-	if err := w.create(ctx, name, map[string]string{v1alpha1.AnnotationRunNow: id}); err != nil {
+	err = w.create(ctx, name, map[string]string{v1alpha1.AnnotationRunNow: id})
+	if conflict, ok := flow.AsStall(err); ok {
+		w.object.Status.LastRunNow = id // the next value has another name
+		w.warnf(conflict.Reason, "%s", conflict.Message)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	w.object.Status.LastRunNow = id
 	w.tellf(v1alpha1.ReasonBackupCreated, "DatabaseBackup %s was created: the annotation %s asks for it", name, v1alpha1.AnnotationRunNow)
 	return nil
+}
+
+// runNowID tells one run by hand from another: the value of the annotation, or, where that is long, what follows from it.
+func runNowID(object client.Object) string {
+	id := object.GetAnnotations()[v1alpha1.AnnotationRunNow]
+	if len(id) <= maxRunNow {
+		return id
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(id)))
 }
 
 // startDue makes the run that is due by the calendar, if nothing is in its way.

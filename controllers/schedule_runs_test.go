@@ -273,6 +273,37 @@ func TestScheduleRunByHand(t *testing.T) {
 	}
 }
 
+// TestScheduleRunByHandWithAnyID shows that what people write into the annotation neither stops the calendar nor makes a
+// backup that its schedule does not know.
+func TestScheduleRunByHandWithAnyID(t *testing.T) {
+	for name, id := range map[string]string{
+		"long": strings.Repeat("x", 4096), "a rune where it would be cut": "a" + strings.Repeat("é", 200), "a newline": "1\n2", "a shell's words": "$(id) '1'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNightly(t, testutil.Schedule("orders", hourly).Build())
+			n.edit(func(s *v1alpha1.BackupSchedule) { s.Annotations = map[string]string{v1alpha1.AnnotationRunNow: id} })
+			n.see()
+			n.see()
+			status := n.get().Status
+			if len(n.runs()) != 1 || len(status.Active) != 1 || status.LastRunNow == "" || len(status.LastRunNow) > 256 {
+				t.Fatalf("the backups are %v, status is %+v", n.runs(), status)
+			}
+			n.end(status.Active[0].Name, v1alpha1.ConditionReady)
+			n.expectRuns(status.Active[0].Name, n.runNext())
+		})
+	}
+}
+
+func TestScheduleWhoseRunByHandHasAForeignName(t *testing.T) {
+	name := schedule.RunNowName("orders", "1")
+	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), testutil.Backup(name).Build())
+	n.edit(func(s *v1alpha1.BackupSchedule) { s.Annotations = map[string]string{v1alpha1.AnnotationRunNow: "1"} })
+	n.see()
+	n.told("DatabaseBackup shop/" + name + " is there")
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+	n.expectRuns(name, n.runNext())
+}
+
 func TestScheduleWaitsForARestoreIntoItsDatabase(t *testing.T) {
 	into := testutil.Restore("again").Build()
 	into.Spec.Database.Host = "orders-db" // the same Service

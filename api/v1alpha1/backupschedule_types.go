@@ -64,7 +64,7 @@ type RetentionSpec struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$')`,message="keepWithin must be a length of time, such as 90m or 48h"
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') && duration(self) >= duration('0s')`,message="keepWithin must be a length of time of 290 years at most, such as 90m or 48h"
 	KeepWithin *metav1.Duration `json:"keepWithin,omitempty"`
 }
 
@@ -250,7 +250,7 @@ type BackupScheduleStatus struct {
 	// +kubebuilder:validation:MaxLength=384
 	ObservedCalendar string `json:"observedCalendar,omitempty"`
 
-	// lastRunNow is the value of the annotation holdfast.dev/run-now that was served last.
+	// lastRunNow is the value of the annotation holdfast.dev/run-now that was served last; of a long one its SHA-256.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
