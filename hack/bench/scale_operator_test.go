@@ -17,9 +17,11 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
 )
 
@@ -50,9 +52,10 @@ func (w *cluster) startOperator(t *testing.T) *operator {
 		t.Fatal(err)
 	}
 	o := &operator{metrics: freeAddress(t), ended: make(chan struct{})}
-	o.cmd = exec.Command("/bin/sh", "-c", enterPod, w.podCredentials(t), podCredentials, program("manager"), "--leader-elect",
-		"--agent-image=holdfast:bench", "--metrics-bind-address="+o.metrics, "--health-probe-bind-address="+freeAddress(t))
-	o.cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
+	args, env := w.containerOf()
+	args = append(args, "--metrics-bind-address="+o.metrics, "--health-probe-bind-address="+freeAddress(t)) // the last one counts
+	o.cmd = exec.Command("/bin/sh", append([]string{"-c", enterPod, w.podCredentials(t), podCredentials, program("manager")}, args...)...)
+	o.cmd.Env = append(env, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port)
 	o.cmd.Stderr = &o.log
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	if id := os.Getuid(); id != 0 {
@@ -74,6 +77,32 @@ func (w *cluster) startOperator(t *testing.T) *operator {
 		}
 	})
 	return o
+}
+
+// containerOf returns the arguments and the environment that config/ gives the operator.
+func (w *cluster) containerOf() (args, env []string) {
+	w.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "config", "manager", "manager.yaml"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	deployment := &appsv1.Deployment{}
+	if err := yaml.UnmarshalStrict(raw, deployment); err != nil {
+		w.Fatalf("config/manager/manager.yaml: %v", err)
+	}
+	container := deployment.Spec.Template.Spec.Containers[0]
+	values := map[string]string{}
+	for _, one := range container.Env {
+		values[one.Name] = one.Value
+		env = append(env, one.Name+"="+one.Value)
+	}
+	for _, arg := range container.Args {
+		for name, value := range values {
+			arg = strings.ReplaceAll(arg, "$("+name+")", value)
+		}
+		args = append(args, arg)
+	}
+	return args, env
 }
 
 // stop ends the operator as a drain does, so that it gives up its lease, and waits until it is gone.
@@ -184,6 +213,7 @@ func (o *operator) read(ctx context.Context) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
+	request.Header.Set("Accept-Encoding", "identity") // or the operator works to pack what goes nowhere
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return page{}, err
