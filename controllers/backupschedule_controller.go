@@ -163,7 +163,7 @@ func (w *scheduleWork) advance(ctx context.Context) error {
 
 // readCalendar returns false when the spec has none that can be followed.
 func (w *scheduleWork) readCalendar() bool {
-	spec, status := &w.object.Spec, &w.object.Status
+	spec := &w.object.Spec
 	calendar, err := schedule.Parse(spec.Schedule, spec.TimeZone)
 	if err == nil {
 		w.calendar = calendar
@@ -173,7 +173,7 @@ func (w *scheduleWork) readCalendar() bool {
 	if errors.Is(err, schedule.ErrInvalidTimeZone) {
 		reason, field = v1alpha1.ReasonInvalidTimeZone, "timeZone"
 	}
-	status.NextScheduleTime = nil
+	w.outOfForce(spec.Schedule + " " + spec.TimeZone)
 	w.notReadyf(reason, "spec.%s: %v. No backup is made, and none is deleted, until it is mended", field, err)
 	return false
 }

@@ -65,7 +65,8 @@ func (w *scheduleWork) remove(ctx context.Context, backup *v1alpha1.DatabaseBack
 	return nil
 }
 
-// restoreAtWork returns a restore that has not ended and whose target has databases in common with this schedule's.
+// restoreAtWork returns a restore that writes, or is about to write, into databases that this schedule backs up. One that
+// has not shown by its inspection that it may do so counts for nothing: nobody is to hold up a schedule with an object alone.
 func (w *scheduleWork) restoreAtWork(ctx context.Context) (*v1alpha1.DatabaseRestore, error) {
 	list, err := w.unfinishedRestores(ctx)
 	if err != nil {
@@ -73,16 +74,14 @@ func (w *scheduleWork) restoreAtWork(ctx context.Context) (*v1alpha1.DatabaseRes
 	}
 	ours := targetOf(w.object.Namespace, w.object.Spec.Template.Spec.Database)
 	for _, restore := range list {
-		if schedule.Overlaps(ours, targetOf(restore.Namespace, restore.Spec.Database)) {
+		if hadTurn(restore) && schedule.Overlaps(ours, targetOf(restore.Namespace, restore.Spec.Database)) {
 			return restore, nil
 		}
 	}
 	return nil, nil
 }
 
-// unfinishedRestores are those at work in the schedule's namespace, and in others those that have shown, by their inspection,
-// that they may read what they name and write where they say: a server may be named from another namespace, but nobody may
-// hold up a stranger's schedule with an object alone.
+// unfinishedRestores are those of all namespaces: a server and an artifact may be named from another one.
 func (w *scheduleWork) unfinishedRestores(ctx context.Context) ([]*v1alpha1.DatabaseRestore, error) {
 	list := &v1alpha1.DatabaseRestoreList{}
 	if err := w.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -90,8 +89,7 @@ func (w *scheduleWork) unfinishedRestores(ctx context.Context) ([]*v1alpha1.Data
 	}
 	var found []*v1alpha1.DatabaseRestore
 	for i := range list.Items {
-		restore := &list.Items[i]
-		if !flow.Ended(restore) && (restore.Namespace == w.object.Namespace || hadTurn(restore)) {
+		if restore := &list.Items[i]; !flow.Ended(restore) {
 			found = append(found, restore)
 		}
 	}

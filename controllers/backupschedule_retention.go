@@ -98,7 +98,10 @@ func (w *scheduleWork) unneeded(ctx context.Context, expired []*v1alpha1.Databas
 	}
 	needed := map[string]bool{}
 	for _, restore := range restores {
-		needed[restore.Spec.Source.URL] = true
+		// In another namespace, one that has shown that it may read what it names.
+		if restore.Namespace == w.object.Namespace || hadTurn(restore) {
+			needed[restore.Spec.Source.URL] = true
+		}
 		if name := restore.Spec.Source.BackupRef.Name; name != "" && restore.Namespace == w.object.Namespace {
 			needed[name] = true
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,26 +31,30 @@ func (w *scheduleWork) start(ctx context.Context) error {
 	w.startCounting()
 	byHand := w.startByHand(ctx)
 	if ptr.Deref(w.object.Spec.Suspend, false) {
-		w.object.Status.NextScheduleTime = nil
+		w.outOfForce(w.calendar.String())
 		w.idlef(v1alpha1.ReasonSuspended, "spec.suspend is true: no run is started, and none that falls into this time is made up for")
 		return w.refused(byHand)
 	}
 	return w.refused(errors.Join(byHand, w.startDue(ctx)))
 }
 
-// startCounting says from when on slots are counted: since the schedule was made, or since its calendar was changed or
-// came back into force, so that a slot that lies before that is not taken for a missed one.
+// startCounting says from when on slots are counted: since the schedule was made, or since its calendar was changed or came
+// back into force, so that a slot that lies before that is not taken for a missed one.
 func (w *scheduleWork) startCounting() {
 	status := &w.object.Status
-	resumed := flow.ReasonOf(w.object, v1alpha1.ConditionReady) == v1alpha1.ReasonSuspended
-	switch calendar := w.calendar.String(); {
-	case status.ObservedCalendar == "":
+	if calendar := w.calendar.String(); status.ObservedCalendar == "" {
 		status.DecidedUntil = timeOrNil(w.object.CreationTimestamp.Add(-w.spread()))
 		status.ObservedCalendar = calendar
-	case status.ObservedCalendar != calendar || resumed:
-		status.DecidedUntil = nil
-		status.ObservedCalendar = calendar
+	} else if status.ObservedCalendar != calendar {
+		w.outOfForce(calendar)
 	}
+}
+
+// outOfForce has slots counted from the moment at which a calendar is followed (again).
+func (w *scheduleWork) outOfForce(calendar string) {
+	w.object.Status.ObservedCalendar = calendar
+	w.object.Status.DecidedUntil = nil
+	w.object.Status.NextScheduleTime = nil
 }
 
 // startByHand makes the run that the annotation asks for, if it is a new one and nothing is in its way.
@@ -153,9 +158,13 @@ func (w *scheduleWork) decided(decision schedule.Decision) {
 	status := &w.object.Status
 	if missed := decision.Missed; missed > 0 {
 		status.MissedRuns += int64(missed)
-		w.warnf(v1alpha1.ReasonMissedRuns, "%d runs after %s and up to %s were not started: no operator ran, an earlier run "+
-			"or a restore was at work, or spec.startingDeadlineSeconds had passed. Of missed runs the newest alone is made up for",
-			missed, w.local(status.DecidedUntil.Time), w.local(decision.DecidedUntil))
+		end := "None of them is made up for"
+		if !decision.Due.IsZero() {
+			end = "Of missed runs the newest alone is made up for, that of " + w.local(decision.Due)
+		}
+		w.warnf(v1alpha1.ReasonMissedRuns, "runs that were not started between %s and %s: %d. No operator ran, an earlier backup or a "+
+			"restore was at work, or spec.startingDeadlineSeconds had passed. %s",
+			w.local(status.DecidedUntil.Time), w.local(w.now), missed, end)
 	}
 	status.DecidedUntil = timeOrNil(decision.DecidedUntil)
 }
@@ -216,7 +225,7 @@ func (w *scheduleWork) create(ctx context.Context, name string, annotations map[
 		err = w.Live.Get(ctx, client.ObjectKey{Namespace: w.object.Namespace, Name: name}, backup)
 		if err == nil && !w.made(backup) {
 			return flow.Stalled(v1alpha1.ReasonNameConflict, "DatabaseBackup %s/%s is there, and this schedule did not make it, so "+
-				"the run of that name is left out: rename or delete it", w.object.Namespace, name)
+				"the run of that name is left out. Delete it, or make a schedule of another name", w.object.Namespace, name)
 		}
 	}
 	if err != nil {
@@ -235,22 +244,31 @@ func (w *scheduleWork) fromTemplate(name string, annotations map[string]string) 
 	backup := &v1alpha1.DatabaseBackup{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: w.object.Namespace,
-			Labels: merged(template.Metadata.Labels, map[string]string{
+			Labels: merged(foreign(template.Metadata.Labels), map[string]string{
 				v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelSchedule: string(w.object.UID),
 			}),
-			Annotations: merged(template.Metadata.Annotations, annotations, map[string]string{
+			Annotations: merged(foreign(template.Metadata.Annotations), annotations, map[string]string{
 				v1alpha1.AnnotationSchedule: w.object.Name,
 			}),
 		},
 		Spec: template.Spec,
 	}
-	// What a person must not be able to set here says how a backup is deleted.
-	delete(backup.Annotations, v1alpha1.AnnotationExpired)
-	delete(backup.Annotations, v1alpha1.AnnotationForget)
 	if backup.Spec.DeletionPolicy == "" && !rulesOf(w.object.Spec.Retention).Empty() {
 		backup.Spec.DeletionPolicy = v1alpha1.DeletionDelete
 	}
 	return backup
+}
+
+// foreign is what a person may say of a backup's metadata. What bears our prefix says which run a backup is and how it is
+// deleted, and is copied along easily from a backup that is shown.
+func foreign(metadata map[string]string) map[string]string {
+	return maps.Collect(func(yield func(string, string) bool) {
+		for key, value := range metadata {
+			if !strings.HasPrefix(key, v1alpha1.GroupVersion.Group+"/") && !yield(key, value) {
+				return
+			}
+		}
+	})
 }
 
 // merged is all maps in one; a later one wins.

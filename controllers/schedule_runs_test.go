@@ -305,11 +305,12 @@ func TestScheduleWhoseRunByHandHasAForeignName(t *testing.T) {
 }
 
 func TestScheduleWaitsForARestoreIntoItsDatabase(t *testing.T) {
-	into := testutil.Restore("again").Build()
-	into.Spec.Database.Host = "orders-db" // the same Service
-	elsewhere := testutil.Restore("elsewhere").Build()
+	into := inspected(testutil.Restore("again").Build())
+	into.Spec.Database.Host = "orders-db"          // the same Service
+	waiting := testutil.Restore("waiting").Build() // it has not shown that it may write there
+	elsewhere := inspected(testutil.Restore("elsewhere").Build())
 	elsewhere.Spec.Database.Host = "other-db"
-	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), into, elsewhere)
+	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), into, waiting, elsewhere)
 	n.runNext()
 	n.expectRuns()
 	n.stands(metav1.ConditionTrue, v1alpha1.ReasonWaitingForRestore, "shop/again")
@@ -322,7 +323,14 @@ func TestScheduleWaitsForARestoreIntoItsDatabase(t *testing.T) {
 	}
 }
 
-func TestScheduleWaitsForAStrangersRestoreOnlyOnceItIsInspected(t *testing.T) {
+// inspected is a restore that has taken its safety backup.
+func inspected(restore *v1alpha1.DatabaseRestore) *v1alpha1.DatabaseRestore {
+	flow.MarkTrue(restore, v1alpha1.ConditionSafetyBackupTaken, v1alpha1.ReasonSucceeded, "")
+	return restore
+}
+
+// TestScheduleIsNotHeldUpByAnObjectAlone shows that a restore of any namespace counts from its inspection on.
+func TestScheduleIsNotHeldUpByAnObjectAlone(t *testing.T) {
 	stranger := testutil.Restore("again").In("elsewhere").Build()
 	stranger.Spec.Database.Host = "orders-db.shop.svc.cluster.local"
 	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), stranger)
@@ -330,17 +338,66 @@ func TestScheduleWaitsForAStrangersRestoreOnlyOnceItIsInspected(t *testing.T) {
 	n.expectRuns(first)
 	n.end(first, v1alpha1.ConditionReady)
 
-	key := client.ObjectKeyFromObject(stranger)
-	if err := n.server.Get(t.Context(), key, stranger); err != nil {
+	if err := n.server.Get(t.Context(), client.ObjectKeyFromObject(stranger), stranger); err != nil {
 		t.Fatal(err)
 	}
-	flow.MarkTrue(stranger, v1alpha1.ConditionSafetyBackupTaken, v1alpha1.ReasonSucceeded, "")
-	if err := n.server.Status().Update(t.Context(), stranger); err != nil {
+	if err := n.server.Status().Update(t.Context(), inspected(stranger)); err != nil {
 		t.Fatal(err)
 	}
 	n.runNext()
 	n.expectRuns(first)
 	n.stands(metav1.ConditionTrue, v1alpha1.ReasonWaitingForRestore, "elsewhere/again")
+}
+
+// TestScheduleTemplateSaysNothingOfHoldfast shows that what is copied along from a backup that is shown means nothing.
+func TestScheduleTemplateSaysNothingOfHoldfast(t *testing.T) {
+	n := newNightly(t, testutil.Schedule("orders", hourly).With(func(s *v1alpha1.BackupSchedule) {
+		s.Spec.Template.Metadata.Labels = map[string]string{v1alpha1.LabelOwnerUID: "x", v1alpha1.LabelSchedule: "x"}
+		s.Spec.Template.Metadata.Annotations = map[string]string{
+			v1alpha1.AnnotationSlot: "1999-01-01T00:00:00Z", v1alpha1.AnnotationRunNow: "z", v1alpha1.AnnotationForget: "", "kept": "yes",
+		}
+	}).Build())
+	first := n.runNext()
+	n.end(first, v1alpha1.ConditionReady)
+	n.edit(func(s *v1alpha1.BackupSchedule) { s.Annotations = map[string]string{v1alpha1.AnnotationRunNow: "1"} })
+	n.see()
+	byHand := n.backup(schedule.RunNowName("orders", "1"))
+	if _, slot := byHand.Annotations[v1alpha1.AnnotationSlot]; slot || len(byHand.Labels) != 2 || byHand.Annotations["kept"] != "yes" {
+		t.Errorf("labels %v, annotations %v", byHand.Labels, byHand.Annotations)
+	}
+	if status := n.get().Status; status.LastSuccessfulURL == "" || len(status.Active) != 1 {
+		t.Errorf("the schedule does not know its own: %+v", status)
+	}
+}
+
+// TestScheduleDoesNotMakeUpForATimeOutOfForce shows it where something else is told of than the suspension, and where the
+// calendar comes back as it was.
+func TestScheduleDoesNotMakeUpForATimeOutOfForce(t *testing.T) {
+	n := newNightly(t, testutil.Schedule("orders", hourly).Build())
+	first := n.runNext()
+	for name, change := range map[string][2]func(*v1alpha1.BackupSchedule){
+		"suspended while a run by hand waits": {
+			func(s *v1alpha1.BackupSchedule) {
+				s.Spec.Suspend, s.Annotations = ptr.To(true), map[string]string{v1alpha1.AnnotationRunNow: "1"}
+			},
+			func(s *v1alpha1.BackupSchedule) { s.Spec.Suspend, s.Annotations = nil, nil },
+		},
+		"invalid": {
+			func(s *v1alpha1.BackupSchedule) { s.Spec.Schedule = "61 * * * *" },
+			func(s *v1alpha1.BackupSchedule) { s.Spec.Schedule = hourly },
+		},
+	} {
+		n.edit(change[0])
+		n.see()
+		n.clock.Advance(3 * time.Hour)
+		n.see()
+		n.edit(change[1])
+		n.see()
+		if n.stands(metav1.ConditionTrue, v1alpha1.ReasonScheduled); n.get().Status.MissedRuns != 0 {
+			t.Errorf("%s: %d runs count as missed", name, n.get().Status.MissedRuns)
+		}
+		n.expectRuns(first)
+	}
 }
 
 func TestScheduleThatCannotBeRead(t *testing.T) {

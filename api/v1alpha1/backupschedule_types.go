@@ -99,7 +99,7 @@ type BackupScheduleSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule=`!self.contains('TZ=')`,message="a schedule has no TZ= prefix: the time zone goes into spec.timeZone"
-	// +kubebuilder:validation:XValidation:rule=`self.contains('TZ=') || self.matches('^(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|[0-9A-Za-z*/,-]+( +[0-9A-Za-z*/,-]+){4})$')`,message="schedule has five fields (minute, hour, day of month, month, day of week), such as 0 2 * * *, or is one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"
+	// +kubebuilder:validation:XValidation:rule=`self.contains('TZ=') || self.matches('^(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|[0-9A-Za-z*/,-]+( +[0-9A-Za-z*/,-]+){4})$')`,message="schedule has five fields (minute, hour, day of month, month, day of week) of digits, letters and * / , - such as 0 2 * * *, or is one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"
 	Schedule string `json:"schedule,omitempty"`
 
 	// timeZone of the schedule and of its retention: a name of the IANA database, such as Europe/Paris.

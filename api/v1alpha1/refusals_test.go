@@ -139,7 +139,7 @@ var restoreRefusals = []refusal{
 }
 
 const (
-	calendarForm = "schedule has five fields (minute, hour, day of month, month, day of week), such as 0 2 * * *, or is one of"
+	calendarForm = "schedule has five fields (minute, hour, day of month, month, day of week) of digits, letters and * / , - such as 0 2 * * *, or is one of"
 	zonePrefix   = "a schedule has no TZ= prefix: the time zone goes into spec.timeZone"
 	zoneForm     = "timeZone is a name of the IANA time zone database, such as Europe/Paris or UTC"
 	amountForm   = `should match '^[0-9]{1,15}(\.[0-9]{1,9})?(m|[kMGTPE]|[KMGTPE]i)?$'`
