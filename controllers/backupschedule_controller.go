@@ -182,13 +182,9 @@ func (w *scheduleWork) readyf(reason, format string, args ...any) {
 	flow.MarkTrue(w.object, v1alpha1.ConditionReady, reason, fmt.Sprintf(format, args...))
 }
 
-// notReadyf says what keeps the schedule from its work, and sends a warning when that is new.
+// notReadyf says what keeps the schedule from its work; where that is new, an event says so too.
 func (w *scheduleWork) notReadyf(reason, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
-	if flow.ReasonOf(w.object, v1alpha1.ConditionReady) != reason {
-		w.warnf(reason, "%s", message)
-	}
-	flow.MarkFalse(w.object, v1alpha1.ConditionReady, reason, message)
+	flow.MarkFalse(w.object, v1alpha1.ConditionReady, reason, fmt.Sprintf(format, args...))
 }
 
 func timeOrNil(t time.Time) *metav1.Time {

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -38,8 +39,8 @@ func (w *scheduleWork) obstacle(ctx context.Context, name string) (*obstacle, er
 	if w.object.Spec.ConcurrencyPolicy == v1alpha1.ConcurrencyReplace {
 		return w.replace(ctx, active)
 	}
-	return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s is at work, and spec.concurrencyPolicy is Forbid",
-		active[0].Name)}, nil
+	return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s has not ended (%s), and spec.concurrencyPolicy is Forbid",
+		active[0].Name, cmp.Or(flow.ReasonOf(active[0], v1alpha1.ConditionReady), v1alpha1.ReasonPending))}, nil
 }
 
 // replace cancels the backups at work; the run starts when they are gone.
@@ -51,7 +52,8 @@ func (w *scheduleWork) replace(ctx context.Context, active []*v1alpha1.DatabaseB
 		if err := w.remove(ctx, backup); err != nil {
 			return nil, err
 		}
-		w.tellf(v1alpha1.ReasonBackupReplaced, "DatabaseBackup %s was cancelled: a run is due, and spec.concurrencyPolicy is Replace", backup.Name)
+		w.warnf(v1alpha1.ReasonBackupReplaced, "DatabaseBackup %s was cancelled before it was Ready: the next run is due, and "+
+			"spec.concurrencyPolicy is Replace", backup.Name)
 	}
 	return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s is being cancelled", active[0].Name)}, nil
 }

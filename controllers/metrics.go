@@ -41,7 +41,7 @@ var scheduleMetrics = []scheduleMetric{
 		}),
 	gauge("next_run_timestamp_seconds", "When the next run starts, in seconds since 1970; absent while suspended or not ready.",
 		func(s *v1alpha1.BackupSchedule) (float64, bool) { return seconds(s.Status.NextScheduleTime) }),
-	gauge("active_backups", "Backups at work.",
+	gauge("active_backups", "Backups that have not ended.",
 		func(s *v1alpha1.BackupSchedule) (float64, bool) { return float64(len(s.Status.Active)), true }),
 	counter("failed_runs_total", "Backups that failed since the schedule was made.",
 		func(s *v1alpha1.BackupSchedule) (float64, bool) { return float64(s.Status.FailedRuns), true }),

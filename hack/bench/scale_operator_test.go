@@ -5,6 +5,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -142,6 +143,7 @@ func (w *cluster) podCredentials(t *testing.T) string {
 // page is what the operator said of itself at a time, in Prometheus' text format.
 type page struct {
 	at   time.Time
+	cpu  time.Duration // that the operator had used then, where that was asked for
 	text string
 }
 
@@ -177,24 +179,60 @@ func (p page) rests(controller string, looks int) bool {
 		p.sum("controller_runtime_active_workers", label) == 0
 }
 
-// await reads the operator's metrics until they are as wanted. It leaves the operator four fifths of the time, which
-// shares the processors with what it has to say.
+const (
+	lookTick  = 100 * time.Millisecond
+	quietTime = 3 * lookTick
+)
+
+// await reads the operator's metrics until they are as wanted, and gives the page the time from which on they were. With
+// thousands of schedules a page is work for seconds and megabytes, so it is read only when the operator has paused: while
+// it works it is not done.
 func (o *operator) await(ctx context.Context, t *testing.T, done func(page) bool) page {
 	t.Helper()
-	for {
-		began := time.Now()
-		read, err := o.read(ctx)
-		if err == nil && done(read) {
-			return read
-		}
+	tick := time.NewTicker(lookTick)
+	defer tick.Stop()
+	var err error
+	for spent, since := o.cpu(), time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("the operator is not done (last error: %v): %v", err, ctx.Err())
 		case <-o.ended:
 			t.Fatal("the operator ended")
-		case <-time.After(max(100*time.Millisecond, 4*time.Since(began))):
+		case <-tick.C:
+		}
+		if now := o.cpu(); now != spent {
+			spent, since = now, time.Now()
+			continue
+		}
+		if time.Since(since) < quietTime {
+			continue
+		}
+		var found page
+		if found, err = o.read(ctx); err == nil && done(found) {
+			found.at, found.cpu = since, spent
+			return found
 		}
 	}
+}
+
+// ticks of a process's clock in a second: USER_HZ, which is the same on every Linux.
+const ticks = 100
+
+// cpu is the processor time that the operator has used.
+func (o *operator) cpu() time.Duration {
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", o.cmd.Process.Pid))
+	// The name, in parentheses, may hold anything. Behind it stand the state as field 3, utime as 14, stime as 15.
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	total := int64(0)
+	for _, field := range fields[11:13] {
+		n, _ := strconv.ParseInt(field, 10, 64)
+		total += n
+	}
+	return time.Duration(total) * time.Second / ticks
 }
 
 func (o *operator) scrape(t *testing.T) page {
