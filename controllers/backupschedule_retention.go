@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxDeleting is how many backups retention deletes at a time: those of a store that is away must not pile up Jobs.
+	// maxDeleting is how many backups of one store retention deletes at a time: where the store is away, Jobs must not pile
+	// up, and where a schedule has moved to another one, the old one must hold nothing up.
 	maxDeleting = 5
 	// maxListed is how many backups status names in a list of retention.
 	maxListed = 20
@@ -39,6 +40,7 @@ func (w *scheduleWork) retain(ctx context.Context) error {
 	}
 	deleted, err := w.expire(ctx, expired)
 	status.Kept = int32(len(ready) - len(expired))
+	status.Waiting = int32(len(expired) - len(deleted))
 	status.Deleting = references(append(w.being(), deleted...), maxListed)
 	status.Next = references(w.next(rules, ready, expired), maxListed)
 	return err
@@ -119,16 +121,32 @@ func (w *scheduleWork) unneeded(ctx context.Context, expired []*v1alpha1.Databas
 
 // expire deletes backups through their objects, a few at a time, and returns those. The end of one causes another look.
 func (w *scheduleWork) expire(ctx context.Context, expired []*v1alpha1.DatabaseBackup) ([]*v1alpha1.DatabaseBackup, error) {
-	room := max(0, maxDeleting-len(w.being()))
-	expired = expired[:min(len(expired), room)]
-	for i, backup := range expired {
-		if err := w.marked(ctx, backup, v1alpha1.AnnotationExpired); err != nil {
-			return expired[:i], err
+	deleting := map[v1alpha1.S3Bucket]int{}
+	for _, backup := range w.being() {
+		deleting[storeOfBackup(backup)]++
+	}
+	var deleted []*v1alpha1.DatabaseBackup
+	for _, backup := range expired {
+		store := storeOfBackup(backup)
+		if deleting[store] >= maxDeleting {
+			continue
 		}
+		if err := w.marked(ctx, backup, v1alpha1.AnnotationExpired); err != nil {
+			return deleted, err
+		}
+		deleting[store]++
+		deleted = append(deleted, backup)
 		w.tellf(v1alpha1.ReasonExpired, "DatabaseBackup %s is deleted: no rule of spec.retention keeps it (deletionPolicy %s)",
 			backup.Name, orDefault(backup.Spec.DeletionPolicy, v1alpha1.DeletionRetain))
 	}
-	return expired, nil
+	return deleted, nil
+}
+
+// storeOfBackup tells stores apart, and the ways to them.
+func storeOfBackup(backup *v1alpha1.DatabaseBackup) v1alpha1.S3Bucket {
+	store := *backup.Spec.Storage.S3
+	store.ForcePathStyle = nil
+	return store
 }
 
 // marked deletes a backup whose annotation says how. It fails when the backup is not the one that was looked at any more.

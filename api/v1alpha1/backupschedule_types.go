@@ -173,6 +173,11 @@ type RetentionStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	Deleting []BackupRef `json:"deleting,omitempty"`
 
+	// waiting is how many more expired backups are deleted when those are gone: a few of one store are at a time.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Waiting int32 `json:"waiting,omitempty"`
+
 	// next are the backups that will be deleted once the run of nextScheduleTime is Ready.
 	// +optional
 	// +listType=map
