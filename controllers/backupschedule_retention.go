@@ -136,10 +136,17 @@ func (w *scheduleWork) expire(ctx context.Context, expired []*v1alpha1.DatabaseB
 		}
 		deleting[store]++
 		deleted = append(deleted, backup)
-		w.tellf(v1alpha1.ReasonExpired, "DatabaseBackup %s is deleted: no rule of spec.retention keeps it (deletionPolicy %s)",
-			backup.Name, orDefault(backup.Spec.DeletionPolicy, v1alpha1.DeletionRetain))
+		w.tellf(v1alpha1.ReasonExpired, "DatabaseBackup %s is deleted: no rule of spec.retention keeps it. %s", backup.Name, goesToo(backup))
 	}
 	return deleted, nil
+}
+
+// goesToo says what becomes of that which lies in the store.
+func goesToo(backup *v1alpha1.DatabaseBackup) string {
+	if backup.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
+		return "Its artifact and its snapshots go too (deletionPolicy Delete)"
+	}
+	return "Its artifact stays at " + backup.Status.URL + " (deletionPolicy Retain)"
 }
 
 // storeOfBackup tells stores apart, and the ways to them.

@@ -99,8 +99,7 @@ func runNowID(object client.Object) string {
 func (w *scheduleWork) startDue(ctx context.Context) error {
 	decision := w.decide()
 	if decision.Due.IsZero() {
-		w.onTime()
-		return nil
+		return w.onTime(ctx)
 	}
 	name := schedule.ChildName(w.object.Name, decision.Due)
 	obstacle, err := w.obstacle(ctx, name)
@@ -162,19 +161,37 @@ func (w *scheduleWork) decided(decision schedule.Decision) {
 		if !decision.Due.IsZero() {
 			end = "Of missed runs the newest alone is made up for, that of " + w.local(decision.Due)
 		}
-		w.warnf(v1alpha1.ReasonMissedRuns, "runs that were not started between %s and %s: %d. No operator ran, an earlier backup or a "+
-			"restore was at work, or spec.startingDeadlineSeconds had passed. %s",
-			w.local(status.DecidedUntil.Time), w.local(w.now), missed, end)
+		w.warnf(v1alpha1.ReasonMissedRuns, "runs that were not started between %s and %s: %d. %s. %s",
+			w.local(status.DecidedUntil.Time), w.local(w.now), missed, w.whyMissed(decision), end)
 	}
 	status.DecidedUntil = timeOrNil(decision.DecidedUntil)
 }
 
-// onTime says that nothing is due. A conflict of names is told until the next run.
-func (w *scheduleWork) onTime() {
-	if flow.ReasonOf(w.object, v1alpha1.ConditionReady) == v1alpha1.ReasonNameConflict {
-		return
+// whyMissed tells by what the schedule waited for until now why runs were missed.
+func (w *scheduleWork) whyMissed(decision schedule.Decision) string {
+	switch reason := flow.ReasonOf(w.object, v1alpha1.ConditionReady); {
+	case reason == v1alpha1.ReasonWaitingForBackup:
+		return "An earlier backup had not ended"
+	case reason == v1alpha1.ReasonWaitingForRestore:
+		return "A restore was at work"
+	case decision.Due.IsZero():
+		return "No operator ran, or none could start them, until spec.startingDeadlineSeconds had passed"
+	}
+	return "No operator ran, or none could start them"
+}
+
+// onTime says that nothing is due. A conflict of names is told as long as what has the name of the last run is there.
+func (w *scheduleWork) onTime(ctx context.Context) error {
+	if flow.ReasonOf(w.object, v1alpha1.ConditionReady) == v1alpha1.ReasonNameConflict && w.object.Status.DecidedUntil != nil {
+		name := schedule.ChildName(w.object.Name, w.object.Status.DecidedUntil.Time)
+		err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.object.Namespace, Name: name}, &v1alpha1.DatabaseBackup{})
+		if !apierrors.IsNotFound(err) {
+			w.wakeIn(time.Minute)
+			return err
+		}
 	}
 	w.scheduled()
+	return nil
 }
 
 func (w *scheduleWork) scheduled() {
@@ -196,8 +213,8 @@ func (w *scheduleWork) taken(decision schedule.Decision, err error) error {
 	if !conflict {
 		return err
 	}
-	decision.Missed++
 	w.decided(decision)
+	w.object.Status.MissedRuns++ // this one too, and why is told otherwise
 	w.notReadyf(stall.Reason, "%s", stall.Message)
 	return nil
 }

@@ -43,6 +43,10 @@ var scheduleMetrics = []scheduleMetric{
 		func(s *v1alpha1.BackupSchedule) (float64, bool) { return seconds(s.Status.NextScheduleTime) }),
 	gauge("active_backups", "Backups that have not ended.",
 		func(s *v1alpha1.BackupSchedule) (float64, bool) { return float64(len(s.Status.Active)), true }),
+	gauge("deleting_backups", "Backups that no rule keeps any more and that are not gone yet.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) {
+			return float64(len(s.Status.Retention.Deleting)) + float64(s.Status.Retention.Waiting), true
+		}),
 	counter("failed_runs_total", "Backups that failed since the schedule was made.",
 		func(s *v1alpha1.BackupSchedule) (float64, bool) { return float64(s.Status.FailedRuns), true }),
 	counter("missed_runs_total", "Runs that were not started since the schedule was made.",

@@ -183,6 +183,22 @@ func TestScheduleLeavesAForeignBackupAlone(t *testing.T) {
 	n.stands(metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }
 
+func TestScheduleIsReadyAgainWhenANameIsFree(t *testing.T) {
+	s := testutil.Schedule("orders", hourly).Build()
+	calendar, err := schedule.Parse(hourly, "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNightly(t, s, testutil.Backup(schedule.ChildName("orders", calendar.Next(testutil.Start))).Build())
+	name := n.runNext()
+	n.stands(metav1.ConditionFalse, v1alpha1.ReasonNameConflict, name)
+	n.remove(n.backup(name))
+	if wait := n.see().RequeueAfter; wait <= 0 {
+		t.Error("nobody looks again")
+	}
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+}
+
 // TestScheduleAdoptsWhatAKilledManagerMade shows that a run which is at work already does not wait for itself, and is not
 // cancelled for itself either.
 func TestScheduleAdoptsWhatAKilledManagerMade(t *testing.T) {
