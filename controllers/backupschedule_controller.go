@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -25,6 +26,9 @@ import (
 
 // +kubebuilder:rbac:groups=holdfast.dev,resources=backupschedules,verbs=get;list;watch
 // +kubebuilder:rbac:groups=holdfast.dev,resources=backupschedules/status,verbs=patch
+
+// errorPoll is how often a schedule that the API server refuses something is looked at again.
+const errorPoll = 30 * time.Second
 
 // ScheduleReconciler makes the backups of BackupSchedules, and deletes those that retention does not keep.
 type ScheduleReconciler struct {
@@ -84,7 +88,9 @@ func (r *ScheduleReconciler) Reconcile(ctx context.Context, request ctrl.Request
 		r.Writer.Event(object, note.kind, note.reason, "Reconcile", note.text)
 	}
 	if cause != nil {
-		return flow.ResultOf(ctx, cause)
+		// Not with growing delays: a calendar goes on, and slots would pass unseen.
+		log.FromContext(ctx).Error(cause, "tried again")
+		w.wakeIn(errorPoll)
 	}
 	return ctrl.Result{RequeueAfter: w.lookAgain}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -43,13 +42,20 @@ func (w *scheduleWork) obstacle(ctx context.Context, name string) (*obstacle, er
 		active[0].Name, cmp.Or(flow.ReasonOf(active[0], v1alpha1.ConditionReady), v1alpha1.ReasonPending))}, nil
 }
 
-// replace cancels the backups at work; the run starts when they are gone.
+// replace cancels the backups at work; the run starts when they are gone. One that was asked for by hand is waited for:
+// nobody would ask for it again.
 func (w *scheduleWork) replace(ctx context.Context, active []*v1alpha1.DatabaseBackup) (*obstacle, error) {
+	for _, backup := range active {
+		if has(backup, v1alpha1.AnnotationRunNow) {
+			return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s, which was asked for by hand, has not ended", backup.Name)}, nil
+		}
+	}
 	for _, backup := range active {
 		if !stays(backup) {
 			continue
 		}
-		if err := w.remove(ctx, backup); err != nil {
+		// Not if it became Ready a moment ago.
+		if err := w.remove(ctx, backup, client.Preconditions{UID: &backup.UID, ResourceVersion: &backup.ResourceVersion}); err != nil {
 			return nil, err
 		}
 		w.warnf(v1alpha1.ReasonBackupReplaced, "DatabaseBackup %s was cancelled before it was Ready: the next run is due, and "+
@@ -58,9 +64,8 @@ func (w *scheduleWork) replace(ctx context.Context, active []*v1alpha1.DatabaseB
 	return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s is being cancelled", active[0].Name)}, nil
 }
 
-// remove deletes a backup's object, if it is still the one that was looked at.
-func (w *scheduleWork) remove(ctx context.Context, backup *v1alpha1.DatabaseBackup) error {
-	same := client.Preconditions{UID: ptr.To(backup.UID)}
+// remove deletes a backup's object, if it is still as the preconditions say.
+func (w *scheduleWork) remove(ctx context.Context, backup *v1alpha1.DatabaseBackup, same client.Preconditions) error {
 	if err := client.IgnoreNotFound(w.Client.Delete(ctx, backup.DeepCopy(), same)); err != nil {
 		return fmt.Errorf("deleting DatabaseBackup %s/%s: %w", backup.Namespace, backup.Name, err)
 	}

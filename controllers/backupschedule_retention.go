@@ -160,12 +160,16 @@ func storeOfBackup(backup *v1alpha1.DatabaseBackup) v1alpha1.S3Bucket {
 func (w *scheduleWork) marked(ctx context.Context, seen *v1alpha1.DatabaseBackup, annotation string) error {
 	backup := seen.DeepCopy()
 	before := seen.DeepCopy()
-	backup.Annotations = merged(backup.Annotations, map[string]string{annotation: w.now.UTC().Format(time.RFC3339)})
+	backup.Annotations = merged(backup.Annotations)
+	// A manager that was killed between this and the deletion may have said otherwise, under another spec.
+	delete(backup.Annotations, v1alpha1.AnnotationExpired)
+	delete(backup.Annotations, v1alpha1.AnnotationForget)
+	backup.Annotations[annotation] = w.now.UTC().Format(time.RFC3339)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := w.Client.Patch(ctx, backup, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("marking DatabaseBackup %s/%s: %w", backup.Namespace, backup.Name, err))
 	}
-	return w.remove(ctx, backup)
+	return w.remove(ctx, backup, client.Preconditions{UID: &backup.UID})
 }
 
 // limitFailed deletes the failed backups beyond failedHistoryLimit; nothing of them lies in the store.
@@ -173,7 +177,7 @@ func (w *scheduleWork) limitFailed(ctx context.Context) error {
 	failed := w.those(func(backup *v1alpha1.DatabaseBackup) bool { return isStalled(backup) && stays(backup) })
 	limit := int(ptr.Deref(w.object.Spec.FailedHistoryLimit, 3))
 	for _, backup := range failed[:max(0, len(failed)-limit)] {
-		if err := w.remove(ctx, backup); err != nil {
+		if err := w.remove(ctx, backup, client.Preconditions{UID: &backup.UID}); err != nil {
 			return err
 		}
 	}

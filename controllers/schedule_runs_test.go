@@ -162,6 +162,19 @@ func TestScheduleReplaceCancelsFirst(t *testing.T) {
 	n.expectRuns(second)
 }
 
+func TestScheduleReplaceWaitsForARunByHand(t *testing.T) {
+	n := newNightly(t, testutil.Schedule("orders", hourly).Concurrency(v1alpha1.ConcurrencyReplace).Build())
+	n.edit(func(s *v1alpha1.BackupSchedule) { s.Annotations = map[string]string{v1alpha1.AnnotationRunNow: "1"} })
+	n.see()
+	byHand := schedule.RunNowName("orders", "1")
+	next := n.runNext()
+	n.expectRuns(byHand)
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonWaitingForBackup, "by hand")
+	n.end(byHand, v1alpha1.ConditionReady)
+	n.see()
+	n.expectRuns(byHand, next)
+}
+
 func TestScheduleLeavesAForeignBackupAlone(t *testing.T) {
 	s := testutil.Schedule("orders", hourly).Build()
 	calendar, err := schedule.Parse(hourly, "UTC")
@@ -455,8 +468,8 @@ func TestScheduleShowsWhatTheAPIServerRefuses(t *testing.T) {
 	}
 	slot := n.slot(1)
 	n.goTo(slot)
-	if _, err := n.tryLook(); err == nil {
-		t.Error("nobody tries again")
+	if wait := n.see().RequeueAfter; wait <= 0 || wait > time.Minute {
+		t.Errorf("it is tried again in %s", wait)
 	}
 	n.stands(metav1.ConditionFalse, v1alpha1.ReasonRefused, "forbidden")
 	n.deny = nil
