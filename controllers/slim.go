@@ -58,8 +58,8 @@ func intern(v reflect.Value) {
 		}
 	case reflect.Struct:
 		if ofOurs(v.Type()) {
-			for i := range v.NumField() {
-				intern(v.Field(i))
+			for _, field := range v.Fields() {
+				intern(field)
 			}
 		}
 	case reflect.Slice:
