@@ -56,8 +56,7 @@ func rulesOf(spec v1alpha1.RetentionSpec) schedule.Rules {
 // being are the backups that retention is deleting.
 func (w *scheduleWork) being() []*v1alpha1.DatabaseBackup {
 	return w.those(func(backup *v1alpha1.DatabaseBackup) bool {
-		_, expired := backup.Annotations[v1alpha1.AnnotationExpired]
-		return expired && !stays(backup)
+		return expired(backup) && !stays(backup)
 	})
 }
 

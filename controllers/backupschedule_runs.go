@@ -174,6 +174,8 @@ func (w *scheduleWork) whyMissed(decision schedule.Decision) string {
 		return "An earlier backup had not ended"
 	case reason == v1alpha1.ReasonWaitingForRestore:
 		return "A restore was at work"
+	case reason == v1alpha1.ReasonRefused:
+		return "The API server refused to create them"
 	case decision.Due.IsZero():
 		return "No operator ran, or none could start them, until spec.startingDeadlineSeconds had passed"
 	}

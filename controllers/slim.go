@@ -13,7 +13,7 @@ import (
 )
 
 // slim makes what the cache holds as small as it can be, since there may be tens of thousands of backups: it takes away what no
-// reconciler reads from the cache, and keeps each string once. Nothing of that is lost on the server: objects are only ever
+// reconciler reads from the cache, and lets equal strings share their bytes. Nothing of that is lost on the server: objects are only ever
 // patched, from two copies of one reading.
 func slim(object any) (any, error) {
 	if o, ok := object.(client.Object); ok {
@@ -49,7 +49,8 @@ func ofOurs(t reflect.Type) bool {
 	return strings.HasSuffix(t.PkgPath(), "/api/v1alpha1") || strings.HasSuffix(t.PkgPath(), "/apis/meta/v1") && t.Name() != "Time"
 }
 
-// intern lets equal strings of all objects share their bytes: hosts, buckets, names of Secrets are the same in thousands.
+// intern lets equal strings share their bytes: hosts, buckets, names of Secrets are the same in thousands of objects. It does
+// so for what is read in one go, as at a start; what comes after the next garbage collection begins anew.
 func intern(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
