@@ -34,7 +34,8 @@ func (mariaDB) Formats() map[string]string { return map[string]string{formatMySQ
 // Sniff tells a script by its first statement.
 func (mariaDB) Sniff(head []byte) (string, bool) {
 	head = head[:min(len(head), 64<<10)]
-	if slices.Contains(head, 0) || !mostlyText(head) || strings.Contains(string(head), "PostgreSQL database dump") {
+	// binary values may stand in a script, but no NUL, which dump programs escape
+	if slices.Contains(head, 0) || strings.Contains(string(head), "PostgreSQL database dump") {
 		return "", false
 	}
 	statement, err := mydump.NewHeadScanner(strings.NewReader(string(head))).Next()
@@ -42,8 +43,9 @@ func (mariaDB) Sniff(head []byte) (string, bool) {
 	case err == nil:
 		_, err = classify(statement)
 		return formatMySQLDump, err == nil
-	case errors.Is(err, mydump.ErrCut): // the head is
-		return formatMySQLDump, strings.HasPrefix(string(head), "-- M") || strings.HasPrefix(string(head), "/*")
+	case errors.Is(err, mydump.ErrCut): // the head is, in its first statement
+		_, err = classify(statement)
+		return formatMySQLDump, err == nil && len(statement.Text) > 0
 	}
 	return "", false
 }
@@ -116,9 +118,10 @@ func newScriptReader(dump io.Reader, texts bool) (*scriptReader, error) {
 	if r.ours && r.header.Version != headerVersion {
 		return nil, fmt.Errorf("the artifact has version %d, this program reads version %d", r.header.Version, headerVersion)
 	}
-	r.scanner = mydump.NewHeadScanner(dump)
 	if texts {
 		r.scanner = mydump.NewScanner(dump)
+	} else {
+		r.scanner = mydump.NewHeadScanner(dump)
 	}
 	return r, nil
 }
@@ -154,7 +157,7 @@ func (r *scriptReader) next() (step, error) {
 			return s, err
 		}
 	}
-	if s.kind == kindAccount && (!r.ours || !r.header.Accounts || r.current != "") {
+	if s.kind == kindAccount && (!r.ours || !r.header.Accounts) {
 		return s, refused(statement, "changes accounts or privileges of the server, which are none of a database's")
 	}
 	s.database = r.current

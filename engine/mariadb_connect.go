@@ -48,6 +48,7 @@ type mySession struct {
 	Access
 	db   *sql.DB
 	conn *sql.Conn
+	id   uint64 // of the connection on the server
 }
 
 // openMy connects without choosing a database.
@@ -73,6 +74,10 @@ func openMy(ctx context.Context, a Access) (*mySession, error) {
 			s.close()
 			return nil, a.myError("", err)
 		}
+	}
+	if err := s.scan(ctx, []any{&s.id}, "SELECT CONNECTION_ID()"); err != nil {
+		s.close()
+		return nil, err
 	}
 	return s, nil
 }

@@ -31,6 +31,7 @@ func (r *myRestore) load(ctx context.Context) error {
 			return err
 		}
 	}
+	r.readDefiners(ctx)
 	if err := r.runScript(ctx, true); err != nil {
 		return err
 	}
@@ -43,6 +44,41 @@ func (r *myRestore) load(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// readDefiners asks for the server's accounts. Who may not read them finds out later, when a view is used.
+func (r *myRestore) readDefiners(ctx context.Context) {
+	names, err := r.strings(ctx, "SELECT IF(Host = '', User, CONCAT(User, '@', Host)) FROM mysql.global_priv")
+	if err != nil {
+		return
+	}
+	r.definers = map[string]bool{}
+	for _, name := range names {
+		r.definers[name] = true
+	}
+}
+
+// needDefiner fails when a view or the like would be made for an account that is not there: it could not be used.
+func (r *myRestore) needDefiner(s step) error {
+	if r.definers == nil || r.Options.OmitOwnership {
+		return nil
+	}
+	if s.kind == kindAccount && s.tokens[0].Is("create") && !r.Options.OmitPrivileges {
+		r.definers[accountOf(s.Text)] = true
+	}
+	if s.kind != kindCode && s.kind != kindEvent {
+		return nil
+	}
+	d, named := definerOf(s.tokens)
+	name := d.user + "@" + d.host
+	if d.host == "" { // a role
+		name = d.user
+	}
+	if !named || r.definers[name] {
+		return nil
+	}
+	return Permanent(ReasonRoleMissing, "line %d of the script (%s) makes something for its DEFINER %s, an account that the server lacks: create it, or "+
+		"set spec.options.ownership to Omit, which makes everything the connecting user's", s.Line, headOfText(s.Text), name)
 }
 
 // createFresh creates a database with the character set of the one that it replaces. A dump of our own sets the dump's.
@@ -115,6 +151,9 @@ func (r *myRestore) runScript(ctx context.Context, execute bool) error {
 		if kept += r.keep(step, item); kept > replayBytes {
 			return Permanent(ReasonRestoreToolFailed, "the views, routines, triggers and events of the dump are more than %d MiB, which is more than "+
 				"is restored", replayBytes>>20)
+		}
+		if err := r.needDefiner(step); execute && err != nil {
+			return err
 		}
 		if !execute || !step.rehearsed() {
 			continue

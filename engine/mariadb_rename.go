@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ func (r *myRestore) marks(ctx context.Context, database, what string) ([]string,
 // The kinds of what the mark holds.
 const (
 	markAccount = "account"
-	markTrigger = "trigger" // a database and the statements that make its trigger, as lines of markSeparator
+	markTrigger = "trigger" // its database, its name and the statements that make it, joined by markSeparator
 )
 
 const markSeparator = "\x00"
@@ -82,13 +81,20 @@ func (r *myRestore) returnTriggers(ctx context.Context, fresh string) error {
 	}
 	for _, trigger := range triggers {
 		statements := strings.Split(trigger, markSeparator)
-		for _, statement := range statements {
-			if err := r.exec(ctx, statement); err != nil && !hasNumber(err, 1359) { // it is there already
+		there, err := r.strings(ctx, "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = ? AND TRIGGER_NAME = ?", statements[0], statements[1])
+		if err != nil {
+			return r.myError("", err)
+		}
+		if len(there) > 0 { // it was noted, and then not dropped
+			continue
+		}
+		for _, statement := range statements[2:] {
+			if err := r.exec(ctx, statement); err != nil {
 				return r.myError("", err)
 			}
 		}
 	}
-	return nil
+	return r.exec(ctx, "SET SESSION sql_mode = DEFAULT")
 }
 
 // rename puts the tables in place, all or none.
@@ -109,18 +115,15 @@ func (r *myRestore) rename(ctx context.Context) error {
 	}
 	for _, item := range r.items {
 		if err := r.putTriggersAside(ctx, item); err != nil {
-			return errors.Join(err, r.returnTriggers(context.WithoutCancel(ctx), r.items[0].fresh))
+			return err // cleanUp returns them
 		}
 	}
-	if err := r.tryRename(ctx, "RENAME TABLE "+strings.Join(moves, ", ")); err != nil {
-		return err // cleanUp returns the triggers
-	}
-	return nil
+	return r.patiently(ctx, "RENAME TABLE "+strings.Join(moves, ", "))
 }
 
 func (r *myRestore) writeMark(ctx context.Context) error {
 	mark := r.mark(r.items[0].fresh)
-	statements := []string{"SET NAMES utf8mb4", "SET SESSION foreign_key_checks = 0",
+	statements := []string{"SET NAMES utf8mb4", "SET SESSION foreign_key_checks = 0", "SET SESSION lock_wait_timeout = 5",
 		"CREATE TABLE " + mark + " (id INT AUTO_INCREMENT PRIMARY KEY, what VARCHAR(16) NOT NULL, text LONGTEXT NOT NULL) ENGINE=InnoDB CHARACTER SET utf8mb4"}
 	for _, statement := range statements {
 		if err := r.exec(ctx, statement); err != nil {
@@ -230,8 +233,8 @@ func (r *myRestore) putTriggersAside(ctx context.Context, item *myItem) error {
 					return err
 				}
 			}
-			if err := r.exec(ctx, "DROP TRIGGER IF EXISTS "+mydump.QuoteName(database)+"."+mydump.QuoteName(name)); err != nil {
-				return r.myError("", err)
+			if err := r.patiently(ctx, "DROP TRIGGER IF EXISTS "+mydump.QuoteName(database)+"."+mydump.QuoteName(name)); err != nil {
+				return err
 			}
 		}
 	}
@@ -248,15 +251,12 @@ func (r *myRestore) noteTrigger(ctx context.Context, database, name string) erro
 	if err != nil {
 		return err
 	}
-	return r.note(ctx, markTrigger, strings.Join([]string{"USE " + mydump.QuoteName(database), "SET SESSION sql_mode = '" + mode + "'",
+	return r.note(ctx, markTrigger, strings.Join([]string{database, name, "USE " + mydump.QuoteName(database), "SET SESSION sql_mode = '" + mode + "'",
 		"SET NAMES utf8mb4", "SET SESSION collation_connection = " + connection, statement}, markSeparator))
 }
 
-// tryRename waits for whoever uses the tables, with pauses in which others get their turn.
-func (r *myRestore) tryRename(ctx context.Context, statement string) error {
-	if err := r.exec(ctx, "SET SESSION lock_wait_timeout = 5"); err != nil {
-		return r.myError("", err)
-	}
+// patiently runs a statement that waits for whoever uses the tables, with pauses in which others get their turn.
+func (r *myRestore) patiently(ctx context.Context, statement string) error {
 	for begin := time.Now(); ; {
 		err := r.exec(ctx, statement)
 		switch {

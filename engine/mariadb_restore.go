@@ -25,8 +25,9 @@ type myRestore struct {
 	*mySession
 	Restoration
 	items    []*myItem
-	replay   []replayed // of views, routines, triggers, events and accounts
-	accounts []string   // that this restore made, or is about to
+	replay   []replayed      // of views, routines, triggers, events and accounts
+	accounts []string        // that this restore made, or is about to
+	definers map[string]bool // that the server has or will have; nil where it may not be asked
 	notes    []string
 }
 
@@ -200,6 +201,12 @@ func (r *myRestore) cleanUp(ctx context.Context) {
 	defer cancel()
 	err := r.reconnect(ctx)
 	if err == nil {
+		var renamed bool
+		if renamed, err = r.marked(ctx); err == nil && renamed { // after all: a later run goes on from there
+			return
+		}
+	}
+	if err == nil {
 		err = r.takeUp(ctx)
 	}
 	if err != nil {
@@ -207,15 +214,28 @@ func (r *myRestore) cleanUp(ctx context.Context) {
 	}
 }
 
-// reconnect opens the connection anew: it may have broken, or have been given up in the midst of a statement.
+// reconnect opens the connection anew: it may have broken, or have been given up in the midst of a statement. The server
+// may still be at that statement, such as a RENAME that waits for its turn, so it is told to end it and waited for.
 func (r *myRestore) reconnect(ctx context.Context) error {
 	s, err := openMy(ctx, r.Access)
 	if err != nil {
 		return err
 	}
 	r.close()
+	abandoned := r.id
 	r.mySession = s
-	return nil
+	for {
+		var count int
+		if err := r.scan(ctx, []any{&count}, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ?", abandoned); err != nil || count == 0 {
+			return err
+		}
+		if err := r.exec(ctx, fmt.Sprintf("KILL %d", abandoned)); err != nil && !hasNumber(err, 1094) { // gone meanwhile
+			return r.myError("", err)
+		}
+		if err := Pause(ctx, swapInterval); err != nil {
+			return err
+		}
+	}
 }
 
 // targets names the databases for people.

@@ -85,7 +85,7 @@ func (s *Server) initialise() error {
 	}
 	// the accounts are made by the server itself as it starts, where no password stands on a command line
 	if err := s.writeFor("init.sql", "ALTER USER 'root'@'localhost' IDENTIFIED BY "+literal(Password)+
-		";\nCREATE USER 'root'@'%' IDENTIFIED BY "+literal(Password)+";\nGRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n"); err != nil {
+		";\nDELETE FROM mysql.global_priv WHERE User = 'root' AND Host <> 'localhost';\nFLUSH PRIVILEGES;\nCREATE USER 'root'@'%' IDENTIFIED BY "+literal(Password)+";\nGRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n"); err != nil {
 		return err
 	}
 	if s.Port, err = freePort(); err != nil {
@@ -189,6 +189,9 @@ func (s *Server) awaitReady(gone chan struct{}) error {
 	defer func() { _ = db.Close() }()
 	for {
 		err := db.PingContext(ctx)
+		if refused, answered := errors.AsType[*mysql.MySQLError](err); answered {
+			return fmt.Errorf("the server lets nobody in: %w", refused)
+		}
 		if err == nil {
 			return nil
 		}
