@@ -199,20 +199,22 @@ func definerOf(tokens []mydump.Token) (d definer, ok bool) {
 		return d, false
 	}
 	name := tokens[at+2]
-	d = definer{begin: tokens[at].Begin, end: name.End, user: name.Text}
-	if name.Kind == mydump.Word { // root@localhost, or root@`localhost`
-		d.user, d.host, _ = strings.Cut(name.Text, "@")
-		if d.host != "" || !strings.HasSuffix(name.Text, "@") {
-			return d, !name.Is("current_user") && !name.Is("current_role")
-		}
+	if name.Is("current_user") || name.Is("current_role") {
+		return d, false
 	}
-	host := at + 3
-	if host < len(tokens) && tokens[host].IsSymbol("@") || host < len(tokens) && tokens[host].Text == "@" {
-		host++
+	d = definer{begin: tokens[at].Begin, end: name.End, user: name.Text}
+	rest := tokens[at+3:]
+	mark := "" // @, and the host where it has no quotes
+	if user, host, found := strings.Cut(name.Text, "@"); found && name.Kind == mydump.Word { // root@localhost, root@`%`
+		d.user, mark = user, "@"+host
+	} else if len(rest) > 0 && rest[0].Kind == mydump.Word && rest[0].Begin == name.End && rest[0].Text[0] == '@' { // `root`@…
+		mark, d.end, rest = rest[0].Text, rest[0].End, rest[1:]
 	}
 	switch {
-	case host < len(tokens) && tokens[host].Begin <= d.end+1 && tokens[host].Kind != mydump.Symbol:
-		d.end, d.host = tokens[host].End, strings.TrimPrefix(tokens[host].Text, "@")
+	case mark == "@" && len(rest) > 0:
+		d.host, d.end = rest[0].Text, rest[0].End
+	case mark != "":
+		d.host = mark[1:]
 	}
 	return d, true
 }

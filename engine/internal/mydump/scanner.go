@@ -79,6 +79,7 @@ func (s *Scanner) Next() (Statement, error) {
 	for {
 		c, err := s.in.ReadByte()
 		if Ended(err) {
+			statement.Text = s.text
 			return statement, s.finish()
 		}
 		if err != nil {
@@ -99,6 +100,7 @@ func (s *Scanner) Next() (Statement, error) {
 		}
 		done, err := s.step(c)
 		if err != nil {
+			statement.Text = s.text
 			return statement, err
 		}
 		if done && s.size > 0 {
@@ -137,6 +139,9 @@ func (s *Scanner) delimiterCommand(c byte) (taken bool, err error) {
 	line, err := s.restOfLine(64)
 	if err != nil && !Ended(err) {
 		return false, err
+	}
+	if Ended(err) {
+		return false, fmt.Errorf("%w behind DELIMITER on line %d", ErrCut, s.line)
 	}
 	fields := strings.Fields(line)
 	if len(fields) < 2 || strings.ContainsAny(fields[1], `\'"`+"`") {
