@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -202,12 +203,7 @@ func hasNumber(err error, numbers ...uint16) bool {
 	if !ok {
 		return false
 	}
-	for _, number := range numbers {
-		if failed.Number == number {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(numbers, failed.Number)
 }
 
 // gone tells an error of a connection that broke from what a server answered.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/engine/internal/mydump"
@@ -78,9 +79,9 @@ func (mariaDB) Dump(ctx context.Context, a Access, server Server, dump io.Writer
 func (a Access) dumpMy(ctx context.Context, tool myTool, header mydump.Header, dump io.Writer) error {
 	args := dumpOptions
 	if header.Several {
-		args = append(args[:len(args):len(args)], "--databases")
+		args = append(slices.Clip(args), "--databases")
 	}
-	args = append(append(args[:len(args):len(args)], "--"), header.Databases...)
+	args = append(append(slices.Clip(args), "--"), header.Databases...)
 	if err := a.runMyTool(ctx, tool.program, args, dump); err != nil {
 		return a.myToolFailed(ctx, err)
 	}

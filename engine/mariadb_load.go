@@ -152,22 +152,27 @@ func (r *myRestore) runScript(ctx context.Context, execute bool) error {
 			return Permanent(ReasonRestoreToolFailed, "the views, routines, triggers and events of the dump are more than %d MiB, which is more than "+
 				"is restored", replayBytes>>20)
 		}
-		if err := r.needDefiner(step); execute && err != nil {
-			return err
-		}
-		if !execute || !step.rehearsed() {
+		if !execute {
 			continue
 		}
-		if item != nil && item != in {
-			if err := r.exec(ctx, "USE "+mydump.QuoteName(item.fresh)); err != nil {
-				return r.myError(item.fresh, err)
-			}
-			in = item
-		}
-		if err := r.runStep(ctx, step, item); err != nil {
+		if in, err = r.rehearse(ctx, step, item, in); err != nil {
 			return err
 		}
 	}
+}
+
+// rehearse runs a statement in a fresh database, and returns the one that is the current one then.
+func (r *myRestore) rehearse(ctx context.Context, s step, item, in *myItem) (*myItem, error) {
+	if err := r.needDefiner(s); err != nil || !s.rehearsed() {
+		return in, err
+	}
+	if item != nil && item != in {
+		if err := r.exec(ctx, "USE "+mydump.QuoteName(item.fresh)); err != nil {
+			return in, r.myError(item.fresh, err)
+		}
+		in = item
+	}
+	return in, r.runStep(ctx, s, item)
 }
 
 // itemOf returns the database of the restore that a statement is for; nil where it is for one that is not wanted.
@@ -194,7 +199,7 @@ func (r *myRestore) keep(s step, item *myItem) int {
 	if s.kind == kindAccount && r.Options.OmitPrivileges {
 		return 0
 	}
-	r.replay = append(r.replay, replayed{text: r.adapted(s), line: s.Line, kind: s.kind, item: item})
+	r.replay = append(r.replay, replayed{text: bytes.Clone(r.adapted(s)), line: s.Line, kind: s.kind, item: item})
 	return len(s.Text)
 }
 
@@ -206,7 +211,12 @@ func (r *myRestore) adapted(s step) []byte {
 	case (s.kind == kindCode || s.kind == kindEvent) && r.Options.OmitOwnership:
 		return withoutDefiner(s.Text, s.tokens)
 	}
-	return bytes.Clone(s.Text)
+	return s.Text
+}
+
+// emptyAlter tells an ALTER DATABASE that alters nothing: CREATE DATABASE without a character set becomes one.
+func emptyAlter(k kind, text []byte) bool {
+	return (k == kindDatabase || k == kindCreateDatabase) && len(mydump.Tokens(text)) < 3
 }
 
 // nameEnd is where the name of a database ends in CREATE or ALTER DATABASE; behind the word DATABASE where there is none.
@@ -230,19 +240,12 @@ func nameEnd(s step) int {
 
 // runStep runs one statement in a fresh database.
 func (r *myRestore) runStep(ctx context.Context, s step, item *myItem) error {
-	text := s.Text
-	switch s.kind {
-	case kindDatabase, kindCreateDatabase:
-		text = r.adapted(s)
-		if len(mydump.Tokens(text)) < 3 { // CREATE DATABASE without a character set
-			return nil
-		}
-	case kindCode:
-		text = r.adapted(s)
-	case kindTable:
-		if s.tokens[0].Is("create") {
-			item.tables = append(item.tables, createdTable(s.tokens))
-		}
+	text := r.adapted(s)
+	if emptyAlter(s.kind, text) {
+		return nil
+	}
+	if s.kind == kindTable && s.tokens[0].Is("create") {
+		item.tables = append(item.tables, createdTable(s.tokens))
 	}
 	result, err := r.conn.ExecContext(ctx, string(text))
 	if s.kind == kindCode && len(r.items) > 1 && hasNumber(err, myNoTable, 1356) {

@@ -61,7 +61,8 @@ func (mariaDB) Probe(ctx context.Context, a Access) (Server, error) {
 	if server.Databases, err = s.databasesToDump(ctx); err != nil {
 		return Server{}, err
 	}
-	return server, s.look(ctx, &server)
+	err = s.look(ctx, &server)
+	return server, err
 }
 
 // databases of the server, by their exact names.

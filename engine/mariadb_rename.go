@@ -334,7 +334,7 @@ func (r *myRestore) makeCode(ctx context.Context) error {
 			}
 			in = each.item
 		}
-		if (each.kind == kindDatabase || each.kind == kindCreateDatabase) && len(mydump.Tokens(each.text)) < 3 {
+		if emptyAlter(each.kind, each.text) {
 			continue
 		}
 		if err := r.exec(ctx, string(each.text)); err != nil {

@@ -146,23 +146,13 @@ func setting(s mydump.Statement, k known) (known, error) {
 		k.kind = kindAccount
 		return k, nil
 	}
+	if slices.ContainsFunc(k.tokens, isReplication) {
+		k.kind = kindSkip
+		return k, nil
+	}
 	for i, token := range k.tokens {
 		name := strings.ToLower(token.Text)
-		if token.Kind != mydump.Word {
-			continue
-		}
-		for _, each := range replicationSettings {
-			if name == each || strings.HasSuffix(name, "@@"+each) {
-				k.kind = kindSkip
-				return k, nil
-			}
-		}
-		global := name == "global" || name == "persist" || name == "persist_only" || name == "password" || name == "role" || name == "default"
-		if i == 1 && global || name == "@@global" || name == "@@persist" {
-			if slices.ContainsFunc(k.tokens, isReplication) {
-				k.kind = kindSkip
-				return k, nil
-			}
+		if token.Kind == mydump.Word && (i == 1 && slices.Contains(notOfSession, name) || name == "@@global" || name == "@@persist") {
 			return k, refused(s, "changes the server and not the session")
 		}
 	}
@@ -170,7 +160,12 @@ func setting(s mydump.Statement, k known) (known, error) {
 	return k, nil
 }
 
-func isReplication(t mydump.Token) bool { return slices.ContainsFunc(replicationSettings, t.Is) }
+// notOfSession are the words behind SET by which it changes more than the session.
+var notOfSession = []string{"global", "persist", "persist_only", "password", "role", "default"}
+
+func isReplication(t mydump.Token) bool {
+	return slices.ContainsFunc(replicationSettings, func(name string) bool { return t.Is(name) || t.Is("@@"+name) })
+}
 
 // refused is the error of a statement that no restore runs. It shows its first words alone: behind them secrets may stand.
 func refused(s mydump.Statement, why string) *Error {
@@ -204,7 +199,7 @@ func definerOf(tokens []mydump.Token) (d definer, ok bool) {
 	}
 	d = definer{begin: tokens[at].Begin, end: name.End, user: name.Text}
 	rest := tokens[at+3:]
-	mark := "" // @, and the host where it has no quotes
+	mark := ""                                                                               // @, and the host where it has no quotes
 	if user, host, found := strings.Cut(name.Text, "@"); found && name.Kind == mydump.Word { // root@localhost, root@`%`
 		d.user, mark = user, "@"+host
 	} else if len(rest) > 0 && rest[0].Kind == mydump.Word && rest[0].Begin == name.End && rest[0].Text[0] == '@' { // `root`@…

@@ -121,6 +121,7 @@ func (a Access) myToolTLS() ([]string, error) {
 		return []string{"--skip-ssl"}, nil
 	case TLSRequire:
 		return []string{"--ssl", "--skip-ssl-verify-server-cert"}, nil
+	case TLSVerifyCA, TLSVerifyFull:
 	}
 	file, err := a.caFile()
 	if err != nil {

@@ -176,21 +176,9 @@ func (s *Scanner) step(c byte) (done bool, err error) {
 		return false, s.quoted(c)
 	case '#':
 		return false, s.lineComment("#")
-	case '-':
-		if next, _ := s.in.Peek(2); len(next) > 0 && next[0] == '-' && (len(next) == 1 || isSpace(next[1])) {
-			return false, s.lineComment("-")
-		}
-	case '/':
-		if next, err := s.in.Peek(3); len(next) > 0 && next[0] == '*' {
-			return false, s.comment(next)
-		} else if err != nil && !Ended(err) {
+	case '-', '/', '*':
+		if taken, err := s.dash(c); taken || err != nil {
 			return false, err
-		}
-	case '*':
-		if next, _ := s.in.Peek(1); s.conditional && len(next) > 0 && next[0] == '/' {
-			s.conditional = false
-			_, _ = s.in.Discard(1)
-			return false, s.addAll("*/")
 		}
 	}
 	if !s.conditional && c == s.delimiter[0] {
@@ -200,6 +188,26 @@ func (s *Scanner) step(c byte) (done bool, err error) {
 		}
 	}
 	return false, s.add(c)
+}
+
+// dash takes a byte that may begin a comment, or end one that holds code.
+func (s *Scanner) dash(c byte) (taken bool, err error) {
+	next, err := s.in.Peek(3)
+	if err != nil && !Ended(err) && len(next) < 3 {
+		return false, err
+	}
+	switch {
+	case len(next) == 0:
+	case c == '-' && next[0] == '-' && (len(next) == 1 || isSpace(next[1])):
+		return true, s.lineComment("-")
+	case c == '/' && next[0] == '*':
+		return true, s.comment(next)
+	case c == '*' && next[0] == '/' && s.conditional:
+		s.conditional = false
+		_, _ = s.in.Discard(1)
+		return true, s.addAll("*/")
+	}
+	return false, nil
 }
 
 // comment takes a comment whose slash was read. One with an exclamation mark is code for servers from a version on. Before
@@ -302,17 +310,16 @@ func (s *Scanner) quoted(quote byte) error {
 		return err
 	}
 	for {
-		part, err := s.in.Peek(1)
-		if err != nil {
+		if _, err := s.in.Peek(1); err != nil {
 			return cutInside(err, "quotes", line)
 		}
-		part, _ = s.in.Peek(s.in.Buffered())
+		part, _ := s.in.Peek(s.in.Buffered())
 		at := bytes.IndexByte(part, quote)
 		if escape := indexEscape(part, at, escapes); escape >= 0 {
 			at = escape
 		}
 		if at < 0 {
-			err = s.addPart(part)
+			err := s.addPart(part)
 			_, _ = s.in.Discard(len(part))
 			if err != nil {
 				return err
@@ -320,7 +327,7 @@ func (s *Scanner) quoted(quote byte) error {
 			continue
 		}
 		c := part[at]
-		err = s.addPart(part[:at+1])
+		err := s.addPart(part[:at+1])
 		_, _ = s.in.Discard(at + 1)
 		if err != nil || c == quote {
 			return err

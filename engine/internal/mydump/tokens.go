@@ -49,7 +49,7 @@ func Tokens(text []byte) []Token {
 		switch c := text[i]; {
 		case isSpace(c):
 			i++
-		case c == '#', c == '-' && bytes.HasPrefix(text[i:], []byte("--")) && (i+2 == len(text) || isSpace(text[i+2])):
+		case beginsLineComment(text[i:]):
 			i = endOf(text, i, "\n")
 		case bytes.HasPrefix(text[i:], []byte("/*")):
 			i = openComment(text, i)
@@ -72,6 +72,10 @@ func Tokens(text []byte) []Token {
 		}
 	}
 	return tokens
+}
+
+func beginsLineComment(text []byte) bool {
+	return text[0] == '#' || bytes.HasPrefix(text, []byte("--")) && (len(text) == 2 || isSpace(text[2]))
 }
 
 // openComment returns where to go on: behind a comment, or behind what opens one that holds code.
