@@ -11,7 +11,7 @@ TEST_IMAGE="${TEST_IMAGE:-golang:1.26-bookworm}"
 # missing_packages prints the Debian packages whose programs are not there.
 missing_packages() {
 	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql postgresql-client
-	[ -x /usr/sbin/mariadbd ] && [ -x /usr/bin/mariadb-dump ] || echo mariadb-server-core mariadb-client
+	{ [ -x /usr/sbin/mariadbd ] && [ -x /usr/bin/mariadb-dump ]; } || echo mariadb-server-core mariadb-client
 	command -v mkfs.btrfs >/dev/null || echo btrfs-progs
 	command -v npm >/dev/null || echo npm
 	command -v node >/dev/null || echo nodejs
