@@ -127,7 +127,7 @@ func TestRemovalIsTriedAgainWhenTheTroubleMayPass(t *testing.T) {
 	}{
 		"a person waits, the store is away":            {nil, contract.ReasonStoreUnreachable, 4 * time.Minute},
 		"a person waits, the agent was stopped":        {nil, contract.ReasonTerminated, 20 * time.Second},
-		"a person waits, the Secret is made late":      {nil, contract.ReasonSecretMissing, time.Minute},
+		"expired, the Secret is made late":             {[]string{expired}, contract.ReasonSecretMissing, time.Hour},
 		"expired, the store is away for long":          {[]string{expired}, contract.ReasonStoreUnreachable, 40 * time.Hour},
 		"expired, credentials are mended":              {[]string{expired}, contract.ReasonStoreCredentials, 30 * time.Hour},
 		"expired, the bucket comes back":               {[]string{expired}, contract.ReasonBucketNotFound, time.Hour},
@@ -176,6 +176,7 @@ func TestRemovalGivesUp(t *testing.T) {
 		"a person, in time":                       {contract.ReasonStoreUnreachable, deletionTimeout, 0, "within 10m0s", nil},
 		"a person, credentials":                   {contract.ReasonStoreCredentials, 0, 1, "of no use", nil},
 		"a person, no bucket":                     {contract.ReasonBucketNotFound, 0, 1, "of no use", nil},
+		"a person, the Secret is gone":            {contract.ReasonSecretMissing, 0, 1, "of no use", nil},
 		"a person, the manifest is not ours":      {contract.ReasonNotOurs, 0, 1, "of no use", nil},
 		"expired, in time":                        {contract.ReasonStoreUnreachable, expiryTimeout, 0, "within 48h0m0s", []string{v1alpha1.AnnotationExpired}},
 		"expired, the manifest is not ours":       {contract.ReasonNotOurs, 0, 1, "of no use", []string{v1alpha1.AnnotationExpired}},

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -25,6 +26,9 @@ import (
 
 // +kubebuilder:rbac:groups=holdfast.dev,resources=backupschedules,verbs=get;list;watch
 // +kubebuilder:rbac:groups=holdfast.dev,resources=backupschedules/status,verbs=patch
+
+// errorPoll is how often a schedule that the API server refuses something is looked at again.
+const errorPoll = 30 * time.Second
 
 // ScheduleReconciler makes the backups of BackupSchedules, and deletes those that retention does not keep.
 type ScheduleReconciler struct {
@@ -84,7 +88,9 @@ func (r *ScheduleReconciler) Reconcile(ctx context.Context, request ctrl.Request
 		r.Writer.Event(object, note.kind, note.reason, "Reconcile", note.text)
 	}
 	if cause != nil {
-		return flow.ResultOf(ctx, cause)
+		// Not with growing delays: a calendar goes on, and slots would pass unseen.
+		log.FromContext(ctx).Error(cause, "tried again")
+		w.wakeIn(errorPoll)
 	}
 	return ctrl.Result{RequeueAfter: w.lookAgain}, nil
 }
@@ -163,7 +169,7 @@ func (w *scheduleWork) advance(ctx context.Context) error {
 
 // readCalendar returns false when the spec has none that can be followed.
 func (w *scheduleWork) readCalendar() bool {
-	spec, status := &w.object.Spec, &w.object.Status
+	spec := &w.object.Spec
 	calendar, err := schedule.Parse(spec.Schedule, spec.TimeZone)
 	if err == nil {
 		w.calendar = calendar
@@ -173,7 +179,7 @@ func (w *scheduleWork) readCalendar() bool {
 	if errors.Is(err, schedule.ErrInvalidTimeZone) {
 		reason, field = v1alpha1.ReasonInvalidTimeZone, "timeZone"
 	}
-	status.NextScheduleTime = nil
+	w.outOfForce(spec.Schedule + " " + spec.TimeZone)
 	w.notReadyf(reason, "spec.%s: %v. No backup is made, and none is deleted, until it is mended", field, err)
 	return false
 }
@@ -182,13 +188,9 @@ func (w *scheduleWork) readyf(reason, format string, args ...any) {
 	flow.MarkTrue(w.object, v1alpha1.ConditionReady, reason, fmt.Sprintf(format, args...))
 }
 
-// notReadyf says what keeps the schedule from its work, and sends a warning when that is new.
+// notReadyf says what keeps the schedule from its work; where that is new, an event says so too.
 func (w *scheduleWork) notReadyf(reason, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
-	if flow.ReasonOf(w.object, v1alpha1.ConditionReady) != reason {
-		w.warnf(reason, "%s", message)
-	}
-	flow.MarkFalse(w.object, v1alpha1.ConditionReady, reason, message)
+	flow.MarkFalse(w.object, v1alpha1.ConditionReady, reason, fmt.Sprintf(format, args...))
 }
 
 func timeOrNil(t time.Time) *metav1.Time {

@@ -91,11 +91,10 @@ func (w *scheduleWork) observeSuccess() *v1alpha1.DatabaseBackup {
 	status := &w.object.Status
 	status.LastSuccessfulTime, status.LastSuccessfulURL = nil, ""
 	status.LastSuccessfulSizeBytes, status.LastDurationSeconds = 0, 0
-	ready := w.readyOnes()
-	if len(ready) == 0 {
+	newest := w.newestReady()
+	if newest == nil {
 		return nil
 	}
-	newest := ready[len(ready)-1]
 	status.LastSuccessfulTime, status.LastSuccessfulURL = newest.Status.CompletionTime, newest.Status.URL
 	if newest.Status.Artifact != nil {
 		status.LastSuccessfulSizeBytes = newest.Status.Artifact.SizeBytes
@@ -104,6 +103,21 @@ func (w *scheduleWork) observeSuccess() *v1alpha1.DatabaseBackup {
 		status.LastDurationSeconds = int64(newest.Status.CompletionTime.Sub(newest.Status.StartTime.Time).Seconds())
 	}
 	return newest
+}
+
+// newestReady leaves out what a wrong clock dated in the future, unless there is nothing else: it would count as the newest
+// until then.
+func (w *scheduleWork) newestReady() *v1alpha1.DatabaseBackup {
+	ready := w.readyOnes()
+	for _, backup := range slices.Backward(ready) {
+		if !takenAt(backup).After(w.now.Add(time.Minute)) {
+			return backup
+		}
+	}
+	if len(ready) == 0 {
+		return nil
+	}
+	return ready[len(ready)-1]
 }
 
 // countFailures counts each failed backup once: those that failed after the last that was counted.

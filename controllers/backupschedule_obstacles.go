@@ -1,10 +1,10 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -38,34 +38,42 @@ func (w *scheduleWork) obstacle(ctx context.Context, name string) (*obstacle, er
 	if w.object.Spec.ConcurrencyPolicy == v1alpha1.ConcurrencyReplace {
 		return w.replace(ctx, active)
 	}
-	return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s is at work, and spec.concurrencyPolicy is Forbid",
-		active[0].Name)}, nil
+	return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s has not ended (%s), and spec.concurrencyPolicy is Forbid",
+		active[0].Name, cmp.Or(flow.ReasonOf(active[0], v1alpha1.ConditionReady), v1alpha1.ReasonPending))}, nil
 }
 
-// replace cancels the backups at work; the run starts when they are gone.
+// replace cancels the backups at work; the run starts when they are gone. One that was asked for by hand is waited for:
+// nobody would ask for it again.
 func (w *scheduleWork) replace(ctx context.Context, active []*v1alpha1.DatabaseBackup) (*obstacle, error) {
+	for _, backup := range active {
+		if has(backup, v1alpha1.AnnotationRunNow) {
+			return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s, which was asked for by hand, has not ended", backup.Name)}, nil
+		}
+	}
 	for _, backup := range active {
 		if !stays(backup) {
 			continue
 		}
-		if err := w.remove(ctx, backup); err != nil {
+		// Not if it became Ready a moment ago.
+		if err := w.remove(ctx, backup, client.Preconditions{UID: &backup.UID, ResourceVersion: &backup.ResourceVersion}); err != nil {
 			return nil, err
 		}
-		w.tellf(v1alpha1.ReasonBackupReplaced, "DatabaseBackup %s was cancelled: a run is due, and spec.concurrencyPolicy is Replace", backup.Name)
+		w.warnf(v1alpha1.ReasonBackupReplaced, "DatabaseBackup %s was cancelled before it was Ready: the next run is due, and "+
+			"spec.concurrencyPolicy is Replace", backup.Name)
 	}
 	return &obstacle{v1alpha1.ReasonWaitingForBackup, fmt.Sprintf("DatabaseBackup %s is being cancelled", active[0].Name)}, nil
 }
 
-// remove deletes a backup's object, if it is still the one that was looked at.
-func (w *scheduleWork) remove(ctx context.Context, backup *v1alpha1.DatabaseBackup) error {
-	same := client.Preconditions{UID: ptr.To(backup.UID)}
+// remove deletes a backup's object, if it is still as the preconditions say.
+func (w *scheduleWork) remove(ctx context.Context, backup *v1alpha1.DatabaseBackup, same client.Preconditions) error {
 	if err := client.IgnoreNotFound(w.Client.Delete(ctx, backup.DeepCopy(), same)); err != nil {
 		return fmt.Errorf("deleting DatabaseBackup %s/%s: %w", backup.Namespace, backup.Name, err)
 	}
 	return nil
 }
 
-// restoreAtWork returns a restore that has not ended and whose target has databases in common with this schedule's.
+// restoreAtWork returns a restore that writes, or is about to write, into databases that this schedule backs up. One that
+// has not shown by its inspection that it may do so counts for nothing: nobody is to hold up a schedule with an object alone.
 func (w *scheduleWork) restoreAtWork(ctx context.Context) (*v1alpha1.DatabaseRestore, error) {
 	list, err := w.unfinishedRestores(ctx)
 	if err != nil {
@@ -73,17 +81,17 @@ func (w *scheduleWork) restoreAtWork(ctx context.Context) (*v1alpha1.DatabaseRes
 	}
 	ours := targetOf(w.object.Namespace, w.object.Spec.Template.Spec.Database)
 	for _, restore := range list {
-		if schedule.Overlaps(ours, targetOf(restore.Namespace, restore.Spec.Database)) {
+		if hadTurn(restore) && schedule.Overlaps(ours, targetOf(restore.Namespace, restore.Spec.Database)) {
 			return restore, nil
 		}
 	}
 	return nil, nil
 }
 
-// unfinishedRestores are those at work in any namespace: a server may be named from another one.
-func (c Common) unfinishedRestores(ctx context.Context) ([]*v1alpha1.DatabaseRestore, error) {
+// unfinishedRestores are those of all namespaces: a server and an artifact may be named from another one.
+func (w *scheduleWork) unfinishedRestores(ctx context.Context) ([]*v1alpha1.DatabaseRestore, error) {
 	list := &v1alpha1.DatabaseRestoreList{}
-	if err := c.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := w.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing DatabaseRestores: %w", err)
 	}
 	var found []*v1alpha1.DatabaseRestore

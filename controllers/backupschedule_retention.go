@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxDeleting is how many backups retention deletes at a time: those of a store that is away must not pile up Jobs.
+	// maxDeleting is how many backups of one store retention deletes at a time: where the store is away, Jobs must not pile
+	// up, and where a schedule has moved to another one, the old one must hold nothing up.
 	maxDeleting = 5
 	// maxListed is how many backups status names in a list of retention.
 	maxListed = 20
@@ -39,6 +40,7 @@ func (w *scheduleWork) retain(ctx context.Context) error {
 	}
 	deleted, err := w.expire(ctx, expired)
 	status.Kept = int32(len(ready) - len(expired))
+	status.Waiting = int32(len(expired) - len(deleted))
 	status.Deleting = references(append(w.being(), deleted...), maxListed)
 	status.Next = references(w.next(rules, ready, expired), maxListed)
 	return err
@@ -98,7 +100,10 @@ func (w *scheduleWork) unneeded(ctx context.Context, expired []*v1alpha1.Databas
 	}
 	needed := map[string]bool{}
 	for _, restore := range restores {
-		needed[restore.Spec.Source.URL] = true
+		// In another namespace, one that has shown that it may read what it names.
+		if restore.Namespace == w.object.Namespace || hadTurn(restore) {
+			needed[restore.Spec.Source.URL] = true
+		}
 		if name := restore.Spec.Source.BackupRef.Name; name != "" && restore.Namespace == w.object.Namespace {
 			needed[name] = true
 		}
@@ -116,28 +121,55 @@ func (w *scheduleWork) unneeded(ctx context.Context, expired []*v1alpha1.Databas
 
 // expire deletes backups through their objects, a few at a time, and returns those. The end of one causes another look.
 func (w *scheduleWork) expire(ctx context.Context, expired []*v1alpha1.DatabaseBackup) ([]*v1alpha1.DatabaseBackup, error) {
-	room := max(0, maxDeleting-len(w.being()))
-	expired = expired[:min(len(expired), room)]
-	for i, backup := range expired {
-		if err := w.marked(ctx, backup, v1alpha1.AnnotationExpired); err != nil {
-			return expired[:i], err
-		}
-		w.tellf(v1alpha1.ReasonExpired, "DatabaseBackup %s is deleted: no rule of spec.retention keeps it (deletionPolicy %s)",
-			backup.Name, orDefault(backup.Spec.DeletionPolicy, v1alpha1.DeletionRetain))
+	deleting := map[v1alpha1.S3Bucket]int{}
+	for _, backup := range w.being() {
+		deleting[storeOfBackup(backup)]++
 	}
-	return expired, nil
+	var deleted []*v1alpha1.DatabaseBackup
+	for _, backup := range expired {
+		store := storeOfBackup(backup)
+		if deleting[store] >= maxDeleting {
+			continue
+		}
+		if err := w.marked(ctx, backup, v1alpha1.AnnotationExpired); err != nil {
+			return deleted, err
+		}
+		deleting[store]++
+		deleted = append(deleted, backup)
+		w.tellf(v1alpha1.ReasonExpired, "DatabaseBackup %s is deleted: no rule of spec.retention keeps it. %s", backup.Name, goesToo(backup))
+	}
+	return deleted, nil
+}
+
+// goesToo says what becomes of that which lies in the store.
+func goesToo(backup *v1alpha1.DatabaseBackup) string {
+	if backup.Spec.DeletionPolicy == v1alpha1.DeletionDelete {
+		return "Its artifact and its snapshots go too (deletionPolicy Delete)"
+	}
+	return "Its artifact stays at " + backup.Status.URL + " (deletionPolicy Retain)"
+}
+
+// storeOfBackup tells stores apart, and the ways to them.
+func storeOfBackup(backup *v1alpha1.DatabaseBackup) v1alpha1.S3Bucket {
+	store := *backup.Spec.Storage.S3
+	store.ForcePathStyle = nil
+	return store
 }
 
 // marked deletes a backup whose annotation says how. It fails when the backup is not the one that was looked at any more.
 func (w *scheduleWork) marked(ctx context.Context, seen *v1alpha1.DatabaseBackup, annotation string) error {
 	backup := seen.DeepCopy()
 	before := seen.DeepCopy()
-	backup.Annotations = merged(backup.Annotations, map[string]string{annotation: w.now.UTC().Format(time.RFC3339)})
+	backup.Annotations = merged(backup.Annotations)
+	// A manager that was killed between this and the deletion may have said otherwise, under another spec.
+	delete(backup.Annotations, v1alpha1.AnnotationExpired)
+	delete(backup.Annotations, v1alpha1.AnnotationForget)
+	backup.Annotations[annotation] = w.now.UTC().Format(time.RFC3339)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := w.Client.Patch(ctx, backup, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("marking DatabaseBackup %s/%s: %w", backup.Namespace, backup.Name, err))
 	}
-	return w.remove(ctx, backup)
+	return w.remove(ctx, backup, client.Preconditions{UID: &backup.UID})
 }
 
 // limitFailed deletes the failed backups beyond failedHistoryLimit; nothing of them lies in the store.
@@ -145,7 +177,7 @@ func (w *scheduleWork) limitFailed(ctx context.Context) error {
 	failed := w.those(func(backup *v1alpha1.DatabaseBackup) bool { return isStalled(backup) && stays(backup) })
 	limit := int(ptr.Deref(w.object.Spec.FailedHistoryLimit, 3))
 	for _, backup := range failed[:max(0, len(failed)-limit)] {
-		if err := w.remove(ctx, backup); err != nil {
+		if err := w.remove(ctx, backup, client.Preconditions{UID: &backup.UID}); err != nil {
 			return err
 		}
 	}

@@ -2,8 +2,11 @@ package controllers
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,42 +23,43 @@ import (
 // waitPoll is how often a run that waits is tried again, beside the looks that the end of a backup causes.
 const waitPoll = 10 * time.Second
 
-// maxRunNow is how much of the annotation that asks for a run by hand tells one run from another.
+// maxRunNow is how long a value of the annotation that asks for a run by hand may be to stand in status as it is.
 const maxRunNow = 256
 
 // start makes the backups that are asked for by hand or due by the calendar, as far as nothing is in their way.
 func (w *scheduleWork) start(ctx context.Context) error {
 	w.startCounting()
-	if err := w.startByHand(ctx); err != nil {
-		return w.refused(err)
-	}
+	byHand := w.startByHand(ctx)
 	if ptr.Deref(w.object.Spec.Suspend, false) {
-		w.object.Status.NextScheduleTime = nil
+		w.outOfForce(w.calendar.String())
 		w.idlef(v1alpha1.ReasonSuspended, "spec.suspend is true: no run is started, and none that falls into this time is made up for")
-		return nil
+		return w.refused(byHand)
 	}
-	return w.refused(w.startDue(ctx))
+	return w.refused(errors.Join(byHand, w.startDue(ctx)))
 }
 
-// startCounting says from when on slots are counted: since the schedule was made, or since its calendar was changed or
-// came back into force, so that a slot that lies before that is not taken for a missed one.
+// startCounting says from when on slots are counted: since the schedule was made, or since its calendar was changed or came
+// back into force, so that a slot that lies before that is not taken for a missed one.
 func (w *scheduleWork) startCounting() {
 	status := &w.object.Status
-	resumed := flow.ReasonOf(w.object, v1alpha1.ConditionReady) == v1alpha1.ReasonSuspended
-	switch calendar := w.calendar.String(); {
-	case status.ObservedCalendar == "":
+	if calendar := w.calendar.String(); status.ObservedCalendar == "" {
 		status.DecidedUntil = timeOrNil(w.object.CreationTimestamp.Add(-w.spread()))
 		status.ObservedCalendar = calendar
-	case status.ObservedCalendar != calendar || resumed:
-		status.DecidedUntil = nil
-		status.ObservedCalendar = calendar
+	} else if status.ObservedCalendar != calendar {
+		w.outOfForce(calendar)
 	}
+}
+
+// outOfForce has slots counted from the moment at which a calendar is followed (again).
+func (w *scheduleWork) outOfForce(calendar string) {
+	w.object.Status.ObservedCalendar = calendar
+	w.object.Status.DecidedUntil = nil
+	w.object.Status.NextScheduleTime = nil
 }
 
 // startByHand makes the run that the annotation asks for, if it is a new one and nothing is in its way.
 func (w *scheduleWork) startByHand(ctx context.Context) error {
-	id := w.object.Annotations[v1alpha1.AnnotationRunNow]
-	id = id[:min(len(id), maxRunNow)]
+	id := runNowID(w.object)
 	if id == "" || id == w.object.Status.LastRunNow {
 		return nil
 	}
@@ -68,7 +72,13 @@ func (w *scheduleWork) startByHand(ctx context.Context) error {
 		w.wakeIn(waitPoll)
 		return nil
 	}
-	if err := w.create(ctx, name, map[string]string{v1alpha1.AnnotationRunNow: id}); err != nil {
+	err = w.create(ctx, name, map[string]string{v1alpha1.AnnotationRunNow: id})
+	if conflict, ok := flow.AsStall(err); ok {
+		w.object.Status.LastRunNow = id // the next value has another name
+		w.warnf(conflict.Reason, "%s", conflict.Message)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	w.object.Status.LastRunNow = id
@@ -76,12 +86,20 @@ func (w *scheduleWork) startByHand(ctx context.Context) error {
 	return nil
 }
 
+// runNowID tells one run by hand from another: the value of the annotation, or, where that is long, what follows from it.
+func runNowID(object client.Object) string {
+	id := object.GetAnnotations()[v1alpha1.AnnotationRunNow]
+	if len(id) <= maxRunNow {
+		return id
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(id)))
+}
+
 // startDue makes the run that is due by the calendar, if nothing is in its way.
 func (w *scheduleWork) startDue(ctx context.Context) error {
 	decision := w.decide()
 	if decision.Due.IsZero() {
-		w.onTime()
-		return nil
+		return w.onTime(ctx)
 	}
 	name := schedule.ChildName(w.object.Name, decision.Due)
 	obstacle, err := w.obstacle(ctx, name)
@@ -139,19 +157,41 @@ func (w *scheduleWork) decided(decision schedule.Decision) {
 	status := &w.object.Status
 	if missed := decision.Missed; missed > 0 {
 		status.MissedRuns += int64(missed)
-		w.warnf(v1alpha1.ReasonMissedRuns, "%d runs after %s and up to %s were not started: no operator ran, an earlier run "+
-			"or a restore was at work, or spec.startingDeadlineSeconds had passed. Of missed runs the newest alone is made up for",
-			missed, w.local(status.DecidedUntil.Time), w.local(decision.DecidedUntil))
+		end := "None of them is made up for"
+		if !decision.Due.IsZero() {
+			end = "Of missed runs the newest alone is made up for, that of " + w.local(decision.Due)
+		}
+		w.warnf(v1alpha1.ReasonMissedRuns, "runs that were not started between %s and %s: %d. %s. %s",
+			w.local(status.DecidedUntil.Time), w.local(w.now), missed, w.whyMissed(decision), end)
 	}
 	status.DecidedUntil = timeOrNil(decision.DecidedUntil)
 }
 
-// onTime says that nothing is due. A conflict of names is told until the next run.
-func (w *scheduleWork) onTime() {
-	if flow.ReasonOf(w.object, v1alpha1.ConditionReady) == v1alpha1.ReasonNameConflict {
-		return
+// whyMissed tells by what the schedule waited for until now why runs were missed.
+func (w *scheduleWork) whyMissed(decision schedule.Decision) string {
+	switch reason := flow.ReasonOf(w.object, v1alpha1.ConditionReady); {
+	case reason == v1alpha1.ReasonWaitingForBackup:
+		return "An earlier backup had not ended"
+	case reason == v1alpha1.ReasonWaitingForRestore:
+		return "A restore was at work"
+	case decision.Due.IsZero():
+		return "No operator ran, or none could start them, until spec.startingDeadlineSeconds had passed"
+	}
+	return "No operator ran, or none could start them"
+}
+
+// onTime says that nothing is due. A conflict of names is told as long as what has the name of the last run is there.
+func (w *scheduleWork) onTime(ctx context.Context) error {
+	if flow.ReasonOf(w.object, v1alpha1.ConditionReady) == v1alpha1.ReasonNameConflict && w.object.Status.DecidedUntil != nil {
+		name := schedule.ChildName(w.object.Name, w.object.Status.DecidedUntil.Time)
+		err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.object.Namespace, Name: name}, &v1alpha1.DatabaseBackup{})
+		if !apierrors.IsNotFound(err) {
+			w.wakeIn(time.Minute)
+			return err
+		}
 	}
 	w.scheduled()
+	return nil
 }
 
 func (w *scheduleWork) scheduled() {
@@ -173,8 +213,8 @@ func (w *scheduleWork) taken(decision schedule.Decision, err error) error {
 	if !conflict {
 		return err
 	}
-	decision.Missed++
 	w.decided(decision)
+	w.object.Status.MissedRuns++ // this one too, and why is told otherwise
 	w.notReadyf(stall.Reason, "%s", stall.Message)
 	return nil
 }
@@ -202,7 +242,7 @@ func (w *scheduleWork) create(ctx context.Context, name string, annotations map[
 		err = w.Live.Get(ctx, client.ObjectKey{Namespace: w.object.Namespace, Name: name}, backup)
 		if err == nil && !w.made(backup) {
 			return flow.Stalled(v1alpha1.ReasonNameConflict, "DatabaseBackup %s/%s is there, and this schedule did not make it, so "+
-				"the run of that name is left out: rename or delete it", w.object.Namespace, name)
+				"the run of that name is left out. Delete it, or make a schedule of another name", w.object.Namespace, name)
 		}
 	}
 	if err != nil {
@@ -221,22 +261,31 @@ func (w *scheduleWork) fromTemplate(name string, annotations map[string]string) 
 	backup := &v1alpha1.DatabaseBackup{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: w.object.Namespace,
-			Labels: merged(template.Metadata.Labels, map[string]string{
+			Labels: merged(foreign(template.Metadata.Labels), map[string]string{
 				v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelSchedule: string(w.object.UID),
 			}),
-			Annotations: merged(template.Metadata.Annotations, annotations, map[string]string{
+			Annotations: merged(foreign(template.Metadata.Annotations), annotations, map[string]string{
 				v1alpha1.AnnotationSchedule: w.object.Name,
 			}),
 		},
 		Spec: template.Spec,
 	}
-	// What a person must not be able to set here says how a backup is deleted.
-	delete(backup.Annotations, v1alpha1.AnnotationExpired)
-	delete(backup.Annotations, v1alpha1.AnnotationForget)
 	if backup.Spec.DeletionPolicy == "" && !rulesOf(w.object.Spec.Retention).Empty() {
 		backup.Spec.DeletionPolicy = v1alpha1.DeletionDelete
 	}
 	return backup
+}
+
+// foreign is what a person may say of a backup's metadata. What bears our prefix says which run a backup is and how it is
+// deleted, and is copied along easily from a backup that is shown.
+func foreign(metadata map[string]string) map[string]string {
+	return maps.Collect(func(yield func(string, string) bool) {
+		for key, value := range metadata {
+			if !strings.HasPrefix(key, v1alpha1.GroupVersion.Group+"/") && !yield(key, value) {
+				return
+			}
+		}
+	})
 }
 
 // merged is all maps in one; a later one wins.

@@ -165,7 +165,7 @@ func mayPass(reason string, expired bool) bool {
 	switch reason {
 	case contract.ReasonNotOurs, contract.ReasonManifestInvalid:
 		return false
-	case contract.ReasonStoreCredentials, contract.ReasonStoreDenied, contract.ReasonStoreCertificate, contract.ReasonBucketNotFound,
+	case contract.ReasonSecretMissing, contract.ReasonStoreCredentials, contract.ReasonStoreDenied, contract.ReasonStoreCertificate, contract.ReasonBucketNotFound,
 		contract.ReasonInvalidTask, v1alpha1.ReasonRefused, v1alpha1.ReasonNameConflict:
 		return expired
 	}

@@ -296,6 +296,9 @@ func TestServerScheduleWaitsForARestore(t *testing.T) {
 	s := newCalendarServer(t, testutil.Schedule("orders", hourly).Build())
 	restore := testutil.Restore("again").In(s.namespace).Build() // nobody leads it: it is at work until it is deleted
 	s.create(restore)
+	if err := s.client.Status().Update(t.Context(), inspected(restore)); err != nil {
+		t.Fatal(err)
+	}
 	s.start()
 	slot := s.slot(1)
 	s.goTo(slot)

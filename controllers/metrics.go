@@ -5,10 +5,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/flow"
 )
 
 // ScheduleMetrics computes metrics of BackupSchedules whenever they are asked for, from the status of the objects that are
@@ -37,20 +39,27 @@ var scheduleMetrics = []scheduleMetric{
 		func(s *v1alpha1.BackupSchedule) (float64, bool) {
 			return float64(s.Status.LastDurationSeconds), s.Status.LastSuccessfulTime != nil
 		}),
-	gauge("next_run_timestamp_seconds", "When the next run starts, in seconds since 1970; absent while suspended.",
+	gauge("next_run_timestamp_seconds", "When the next run starts, in seconds since 1970; absent while suspended or not ready.",
 		func(s *v1alpha1.BackupSchedule) (float64, bool) { return seconds(s.Status.NextScheduleTime) }),
-	gauge("active_backups", "Backups at work.",
+	gauge("active_backups", "Backups that have not ended.",
 		func(s *v1alpha1.BackupSchedule) (float64, bool) { return float64(len(s.Status.Active)), true }),
+	gauge("deleting_backups", "Backups that no rule keeps any more and that are not gone yet.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) {
+			return float64(len(s.Status.Retention.Deleting)) + float64(s.Status.Retention.Waiting), true
+		}),
 	counter("failed_runs_total", "Backups that failed since the schedule was made.",
 		func(s *v1alpha1.BackupSchedule) (float64, bool) { return float64(s.Status.FailedRuns), true }),
 	counter("missed_runs_total", "Runs that were not started since the schedule was made.",
 		func(s *v1alpha1.BackupSchedule) (float64, bool) { return float64(s.Status.MissedRuns), true }),
+	gauge("created_timestamp_seconds", "When the schedule was made, in seconds since 1970.",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) { return seconds(&s.CreationTimestamp) }),
+	gauge("ready", "1 while the calendar is followed, 0 while something keeps the schedule from it (condition Ready).",
+		func(s *v1alpha1.BackupSchedule) (float64, bool) {
+			return truth(flow.IsTrue(s, v1alpha1.ConditionReady)), true
+		}),
 	gauge("suspended", "1 while spec.suspend is true, else 0.",
 		func(s *v1alpha1.BackupSchedule) (float64, bool) {
-			if s.Spec.Suspend != nil && *s.Spec.Suspend {
-				return 1, true
-			}
-			return 0, true
+			return truth(ptr.Deref(s.Spec.Suspend, false)), true
 		}),
 }
 
@@ -71,6 +80,13 @@ func seconds(t *metav1.Time) (float64, bool) {
 		return 0, false
 	}
 	return float64(t.Unix()), true
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // Describe tells Prometheus' registry which metrics there are.

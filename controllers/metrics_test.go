@@ -51,7 +51,7 @@ func TestMetricsFollowFromTheSchedules(t *testing.T) {
 		t.Error("a schedule without a backup has a last success")
 	}
 	first := n.runNext()
-	n.expectFigures(map[string]float64{"active_backups": 1, "failed_runs_total": 0, "suspended": 0})
+	n.expectFigures(map[string]float64{"active_backups": 1, "failed_runs_total": 0, "suspended": 0, "ready": 1})
 	n.end(first, v1alpha1.ConditionReady)
 	n.see()
 	success := float64(n.clock.Now().Unix())

@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -101,22 +102,53 @@ func TestScheduleForgetsObjectsWhereNoRuleIs(t *testing.T) {
 
 func stays(n nightly, name string) bool { return n.backup(name).DeletionTimestamp.IsZero() }
 
-func TestScheduleDeletesAFewAtATime(t *testing.T) {
+// going are the backups that are being deleted.
+func (n nightly) going() []string {
+	n.t.Helper()
+	var names []string
+	for _, backup := range n.backups() {
+		if !backup.GetDeletionTimestamp().IsZero() {
+			names = append(names, backup.GetName())
+		}
+	}
+	return names
+}
+
+// TestScheduleDeletesAFewOfAStoreAtATime shows that a store which lets nothing be deleted holds up no other.
+func TestScheduleDeletesAFewOfAStoreAtATime(t *testing.T) {
 	n := newNightly(t, testutil.Schedule("orders", hourly).Build())
-	for _, name := range n.several("rrrrrrrrrr") {
+	names := n.several("rrrrrrrrrr")
+	n.edit(func(s *v1alpha1.BackupSchedule) {
+		s.Spec.Template.Spec.Storage.S3.CredentialsSecretRef.Name = "s3-of-another"
+	})
+	moved := n.several("rrr")
+	for _, name := range append(names, moved...) {
 		n.holdBack(name)
 	}
 	n.edit(func(s *v1alpha1.BackupSchedule) { s.Spec.Retention = keepLast(1) })
 	n.see()
 	n.see()
-	going := 0
-	for _, backup := range n.backups() {
-		if !backup.GetDeletionTimestamp().IsZero() {
-			going++
-		}
+	want := append(names[:5:5], moved[:2]...)
+	if got := n.going(); !slices.Equal(got, want) {
+		t.Errorf("%v are deleted, want %v", got, want)
 	}
-	if going != 5 {
-		t.Errorf("%d backups are deleted at a time, want 5", going)
+	if got := n.get().Status.Retention; got.Kept != 1 || got.Waiting != 5 || len(got.Deleting) != 7 {
+		t.Errorf("status.retention is %+v", got)
+	}
+}
+
+// TestScheduleIsNotLedAstrayByTheFuture shows that a backup which a wrong clock dated ahead is not taken for the newest.
+func TestScheduleIsNotLedAstrayByTheFuture(t *testing.T) {
+	n := newNightly(t, testutil.Schedule("orders", hourly).Retention(keepLast(1)).Build())
+	n.clock.Advance(1000 * time.Hour)
+	ahead := n.several("r")
+	n.clock.Advance(-1001 * time.Hour)
+	n.see()
+	names := n.several("rr")
+	n.see()
+	n.expectRuns(ahead[0], names[1])
+	if got := n.get().Status.LastSuccessfulURL; got != "s3://backups/prod/shop/"+names[1] {
+		t.Errorf("the newest is said to be %s, want that of %s", got, names[1])
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/flow"
 	"github.com/holdfast-dev/holdfast/controllers/schedule"
 	"github.com/holdfast-dev/holdfast/controllers/testutil"
 )
@@ -161,6 +162,19 @@ func TestScheduleReplaceCancelsFirst(t *testing.T) {
 	n.expectRuns(second)
 }
 
+func TestScheduleReplaceWaitsForARunByHand(t *testing.T) {
+	n := newNightly(t, testutil.Schedule("orders", hourly).Concurrency(v1alpha1.ConcurrencyReplace).Build())
+	n.edit(func(s *v1alpha1.BackupSchedule) { s.Annotations = map[string]string{v1alpha1.AnnotationRunNow: "1"} })
+	n.see()
+	byHand := schedule.RunNowName("orders", "1")
+	next := n.runNext()
+	n.expectRuns(byHand)
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonWaitingForBackup, "by hand")
+	n.end(byHand, v1alpha1.ConditionReady)
+	n.see()
+	n.expectRuns(byHand, next)
+}
+
 func TestScheduleLeavesAForeignBackupAlone(t *testing.T) {
 	s := testutil.Schedule("orders", hourly).Build()
 	calendar, err := schedule.Parse(hourly, "UTC")
@@ -179,6 +193,22 @@ func TestScheduleLeavesAForeignBackupAlone(t *testing.T) {
 		t.Errorf("labels %v, missed %d", n.backup(name).Labels, n.get().Status.MissedRuns)
 	}
 	n.expectRuns(name, n.runNext())
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+}
+
+func TestScheduleIsReadyAgainWhenANameIsFree(t *testing.T) {
+	s := testutil.Schedule("orders", hourly).Build()
+	calendar, err := schedule.Parse(hourly, "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNightly(t, s, testutil.Backup(schedule.ChildName("orders", calendar.Next(testutil.Start))).Build())
+	name := n.runNext()
+	n.stands(metav1.ConditionFalse, v1alpha1.ReasonNameConflict, name)
+	n.remove(n.backup(name))
+	if wait := n.see().RequeueAfter; wait <= 0 {
+		t.Error("nobody looks again")
+	}
 	n.stands(metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }
 
@@ -272,12 +302,44 @@ func TestScheduleRunByHand(t *testing.T) {
 	}
 }
 
+// TestScheduleRunByHandWithAnyID shows that what people write into the annotation neither stops the calendar nor makes a
+// backup that its schedule does not know.
+func TestScheduleRunByHandWithAnyID(t *testing.T) {
+	for name, id := range map[string]string{
+		"long": strings.Repeat("x", 4096), "a rune where it would be cut": "a" + strings.Repeat("é", 200), "a newline": "1\n2", "a shell's words": "$(id) '1'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNightly(t, testutil.Schedule("orders", hourly).Build())
+			n.edit(func(s *v1alpha1.BackupSchedule) { s.Annotations = map[string]string{v1alpha1.AnnotationRunNow: id} })
+			n.see()
+			n.see()
+			status := n.get().Status
+			if len(n.runs()) != 1 || len(status.Active) != 1 || status.LastRunNow == "" || len(status.LastRunNow) > 256 {
+				t.Fatalf("the backups are %v, status is %+v", n.runs(), status)
+			}
+			n.end(status.Active[0].Name, v1alpha1.ConditionReady)
+			n.expectRuns(status.Active[0].Name, n.runNext())
+		})
+	}
+}
+
+func TestScheduleWhoseRunByHandHasAForeignName(t *testing.T) {
+	name := schedule.RunNowName("orders", "1")
+	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), testutil.Backup(name).Build())
+	n.edit(func(s *v1alpha1.BackupSchedule) { s.Annotations = map[string]string{v1alpha1.AnnotationRunNow: "1"} })
+	n.see()
+	n.told("DatabaseBackup shop/" + name + " is there")
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+	n.expectRuns(name, n.runNext())
+}
+
 func TestScheduleWaitsForARestoreIntoItsDatabase(t *testing.T) {
-	into := testutil.Restore("again").Build()
-	into.Spec.Database.Host = "orders-db" // the same Service
-	elsewhere := testutil.Restore("elsewhere").Build()
+	into := inspected(testutil.Restore("again").Build())
+	into.Spec.Database.Host = "orders-db"          // the same Service
+	waiting := testutil.Restore("waiting").Build() // it has not shown that it may write there
+	elsewhere := inspected(testutil.Restore("elsewhere").Build())
 	elsewhere.Spec.Database.Host = "other-db"
-	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), into, elsewhere)
+	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), into, waiting, elsewhere)
 	n.runNext()
 	n.expectRuns()
 	n.stands(metav1.ConditionTrue, v1alpha1.ReasonWaitingForRestore, "shop/again")
@@ -287,6 +349,83 @@ func TestScheduleWaitsForARestoreIntoItsDatabase(t *testing.T) {
 	}
 	if len(n.runs()) != 1 {
 		t.Errorf("the backups are %v, want one", n.runs())
+	}
+}
+
+// inspected is a restore that has taken its safety backup.
+func inspected(restore *v1alpha1.DatabaseRestore) *v1alpha1.DatabaseRestore {
+	flow.MarkTrue(restore, v1alpha1.ConditionSafetyBackupTaken, v1alpha1.ReasonSucceeded, "")
+	return restore
+}
+
+// TestScheduleIsNotHeldUpByAnObjectAlone shows that a restore of any namespace counts from its inspection on.
+func TestScheduleIsNotHeldUpByAnObjectAlone(t *testing.T) {
+	stranger := testutil.Restore("again").In("elsewhere").Build()
+	stranger.Spec.Database.Host = "orders-db.shop.svc.cluster.local"
+	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), stranger)
+	first := n.runNext()
+	n.expectRuns(first)
+	n.end(first, v1alpha1.ConditionReady)
+
+	if err := n.server.Get(t.Context(), client.ObjectKeyFromObject(stranger), stranger); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.server.Status().Update(t.Context(), inspected(stranger)); err != nil {
+		t.Fatal(err)
+	}
+	n.runNext()
+	n.expectRuns(first)
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonWaitingForRestore, "elsewhere/again")
+}
+
+// TestScheduleTemplateSaysNothingOfHoldfast shows that what is copied along from a backup that is shown means nothing.
+func TestScheduleTemplateSaysNothingOfHoldfast(t *testing.T) {
+	n := newNightly(t, testutil.Schedule("orders", hourly).With(func(s *v1alpha1.BackupSchedule) {
+		s.Spec.Template.Metadata.Labels = map[string]string{v1alpha1.LabelOwnerUID: "x", v1alpha1.LabelSchedule: "x"}
+		s.Spec.Template.Metadata.Annotations = map[string]string{
+			v1alpha1.AnnotationSlot: "1999-01-01T00:00:00Z", v1alpha1.AnnotationRunNow: "z", v1alpha1.AnnotationForget: "", "kept": "yes",
+		}
+	}).Build())
+	first := n.runNext()
+	n.end(first, v1alpha1.ConditionReady)
+	n.edit(func(s *v1alpha1.BackupSchedule) { s.Annotations = map[string]string{v1alpha1.AnnotationRunNow: "1"} })
+	n.see()
+	byHand := n.backup(schedule.RunNowName("orders", "1"))
+	if _, slot := byHand.Annotations[v1alpha1.AnnotationSlot]; slot || len(byHand.Labels) != 2 || byHand.Annotations["kept"] != "yes" {
+		t.Errorf("labels %v, annotations %v", byHand.Labels, byHand.Annotations)
+	}
+	if status := n.get().Status; status.LastSuccessfulURL == "" || len(status.Active) != 1 {
+		t.Errorf("the schedule does not know its own: %+v", status)
+	}
+}
+
+// TestScheduleDoesNotMakeUpForATimeOutOfForce shows it where something else is told of than the suspension, and where the
+// calendar comes back as it was.
+func TestScheduleDoesNotMakeUpForATimeOutOfForce(t *testing.T) {
+	n := newNightly(t, testutil.Schedule("orders", hourly).Build())
+	first := n.runNext()
+	for name, change := range map[string][2]func(*v1alpha1.BackupSchedule){
+		"suspended while a run by hand waits": {
+			func(s *v1alpha1.BackupSchedule) {
+				s.Spec.Suspend, s.Annotations = ptr.To(true), map[string]string{v1alpha1.AnnotationRunNow: "1"}
+			},
+			func(s *v1alpha1.BackupSchedule) { s.Spec.Suspend, s.Annotations = nil, nil },
+		},
+		"invalid": {
+			func(s *v1alpha1.BackupSchedule) { s.Spec.Schedule = "61 * * * *" },
+			func(s *v1alpha1.BackupSchedule) { s.Spec.Schedule = hourly },
+		},
+	} {
+		n.edit(change[0])
+		n.see()
+		n.clock.Advance(3 * time.Hour)
+		n.see()
+		n.edit(change[1])
+		n.see()
+		if n.stands(metav1.ConditionTrue, v1alpha1.ReasonScheduled); n.get().Status.MissedRuns != 0 {
+			t.Errorf("%s: %d runs count as missed", name, n.get().Status.MissedRuns)
+		}
+		n.expectRuns(first)
 	}
 }
 
@@ -329,8 +468,8 @@ func TestScheduleShowsWhatTheAPIServerRefuses(t *testing.T) {
 	}
 	slot := n.slot(1)
 	n.goTo(slot)
-	if _, err := n.tryLook(); err == nil {
-		t.Error("nobody tries again")
+	if wait := n.see().RequeueAfter; wait <= 0 || wait > time.Minute {
+		t.Errorf("it is tried again in %s", wait)
 	}
 	n.stands(metav1.ConditionFalse, v1alpha1.ReasonRefused, "forbidden")
 	n.deny = nil

@@ -20,7 +20,7 @@ import (
 func CacheOptions() cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
 	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: slim,
 		ByObject: map[client.Object]cache.ByObject{
 			&batchv1.Job{}: ours, &corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours,
 		},

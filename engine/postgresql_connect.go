@@ -84,7 +84,7 @@ func (a Access) connect(ctx context.Context, database string) (*pgx.Conn, error)
 	config.Password = a.Password
 	// no named prepared statements: a connection pooler may stand before the server
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := dial(ctx, config)
 	if err != nil {
 		return nil, a.connectError(database, err)
 	}
@@ -96,6 +96,22 @@ func (a Access) connect(ctx context.Context, database string) (*pgx.Conn, error)
 		return nil, a.connectError(database, err)
 	}
 	return conn, nil
+}
+
+// dial connects, and asks again for a few seconds where TLS is refused: a server that cannot start a process for a connection,
+// as in the moments when it comes or goes, refuses in the same way as one that has none, and the two are told apart by time.
+func dial(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	for again := 3; ; again-- {
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err == nil || again == 0 || !tlsRefused(err) || Pause(ctx, time.Second) != nil {
+			return conn, err
+		}
+	}
+}
+
+// tlsRefused goes by pgx's own words: it has no type for this.
+func tlsRefused(err error) bool {
+	return strings.Contains(err.Error(), "server refused TLS connection")
 }
 
 // ofOneDatabase are the reasons for which another database of the same server may be connected to.
@@ -141,7 +157,7 @@ func (a Access) connectError(database string, err error) *Error {
 		return Permanent(ReasonServerCertificate, "the certificate of %s is not accepted (tls.mode %s): %w: set tls.caSecretRef "+
 			"to the authority that signed it, or a host that the certificate names", a.where(), a.TLSMode, shortConnectError(err))
 	}
-	if strings.Contains(err.Error(), "server refused TLS connection") {
+	if tlsRefused(err) {
 		return Permanent(ReasonServerCertificate, "%s offers no TLS, and tls.mode is %s: switch TLS on in the server, or set "+
 			"spec.database.tls.mode to Disable", a.where(), a.TLSMode)
 	}

@@ -9,7 +9,7 @@ import (
 
 const (
 	verbRead   = "read of"
-	verbStat   = "look at"
+	verbStat   = "lookup of"
 	verbDelete = "deletion of"
 )
 

@@ -64,7 +64,7 @@ type RetentionSpec struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$')`,message="keepWithin must be a length of time, such as 90m or 48h"
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') && duration(self) >= duration('0s')`,message="keepWithin must be a length of time of 290 years at most, such as 90m or 48h"
 	KeepWithin *metav1.Duration `json:"keepWithin,omitempty"`
 }
 
@@ -99,7 +99,7 @@ type BackupScheduleSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule=`!self.contains('TZ=')`,message="a schedule has no TZ= prefix: the time zone goes into spec.timeZone"
-	// +kubebuilder:validation:XValidation:rule=`self.contains('TZ=') || self.matches('^(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|[0-9A-Za-z*/,-]+( +[0-9A-Za-z*/,-]+){4})$')`,message="schedule has five fields (minute, hour, day of month, month, day of week), such as 0 2 * * *, or is one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"
+	// +kubebuilder:validation:XValidation:rule=`self.contains('TZ=') || self.matches('^(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|[0-9A-Za-z*/,-]+( +[0-9A-Za-z*/,-]+){4})$')`,message="schedule has five fields (minute, hour, day of month, month, day of week) of digits, letters and * / , - such as 0 2 * * *, or is one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"
 	Schedule string `json:"schedule,omitempty"`
 
 	// timeZone of the schedule and of its retention: a name of the IANA database, such as Europe/Paris.
@@ -172,6 +172,11 @@ type RetentionStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=20
 	Deleting []BackupRef `json:"deleting,omitempty"`
+
+	// waiting is how many more expired backups are deleted when those are gone: a few of one store are at a time.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Waiting int32 `json:"waiting,omitempty"`
 
 	// next are the backups that will be deleted once the run of nextScheduleTime is Ready.
 	// +optional
@@ -250,7 +255,7 @@ type BackupScheduleStatus struct {
 	// +kubebuilder:validation:MaxLength=384
 	ObservedCalendar string `json:"observedCalendar,omitempty"`
 
-	// lastRunNow is the value of the annotation holdfast.dev/run-now that was served last.
+	// lastRunNow is the value of the annotation holdfast.dev/run-now that was served last; of a long one its SHA-256.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256

@@ -163,6 +163,6 @@ type StagingSpec struct {
 	// size of the claim. Where absent: for a backup, the capacity of the first data claim, else 10Gi; for a
 	// restore, the size of the artifact and some room, at least 1Gi.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule=`quantity(string(self)).isGreaterThan(quantity('0'))`,message="size must be greater than zero"
+	// +kubebuilder:validation:XValidation:rule=`string(self).matches('^[0-9]{1,15}([.][0-9]{1,9})?([kMGTPE]|[KMGTPE]i)?$') && quantity(string(self)).isGreaterThan(quantity('0'))`,message="size must be an amount greater than zero, such as 20Gi"
 	Size resource.Quantity `json:"size,omitzero"`
 }

@@ -62,8 +62,11 @@ var databaseRefusals = []refusal{
 	{"timeout beyond reason", fields{"spec.timeout": strings.Repeat("9", 33) + "h"}, "spec.timeout", "may not be more than 32"},
 	{"negative backoffLimit", fields{"spec.backoffLimit": "-1"}, "spec.backoffLimit", "should be greater than or equal to 0"},
 	{"backoffLimit too high", fields{"spec.backoffLimit": "21"}, "spec.backoffLimit", "should be less than or equal to 20"},
-	{"staging size 0", fields{"spec.staging.size": "0"}, "spec.staging.size", "size must be greater than zero"},
-	{"negative staging size", fields{"spec.staging.size": "-1Gi"}, "spec.staging.size", "size must be greater than zero"},
+	{"staging size 0", fields{"spec.staging.size": "0"}, "spec.staging.size", "size must be an amount greater than zero"},
+	{"negative staging size", fields{"spec.staging.size": "-1Gi"}, "spec.staging.size", "size must be an amount greater than zero"},
+	{"staging size that takes long to read", fields{"spec.staging.size": "1e99999999999"}, "spec.staging.size", "size must be an amount greater than zero"},
+	{"resources nobody can read", fields{"spec.podTemplate": `{resources: {requests: {cpu: "1e1.5"}}}`}, "spec.podTemplate.resources.requests.cpu", amountForm},
+	{"resources that take long to read", fields{"spec.podTemplate": `{resources: {limits: {memory: "1e-9999999"}}}`}, "spec.podTemplate.resources.limits.memory", amountForm},
 	{"staging size in words", fields{"spec.staging.size": "20 GB"}, "spec.staging.size", "should match"},
 	{"bad staging class", fields{"spec.staging.storageClassName": "Fast_SSD"}, "spec.staging.storageClassName", "the name of a StorageClass holds lower-case letters, digits, - and ."},
 	{"bad service account", fields{"spec.podTemplate.serviceAccountName": "My SA"}, "spec.podTemplate.serviceAccountName", "the name of a ServiceAccount holds lower-case letters, digits, - and ."},
@@ -136,10 +139,11 @@ var restoreRefusals = []refusal{
 }
 
 const (
-	calendarForm = "schedule has five fields (minute, hour, day of month, month, day of week), such as 0 2 * * *, or is one of"
+	calendarForm = "schedule has five fields (minute, hour, day of month, month, day of week) of digits, letters and * / , - such as 0 2 * * *, or is one of"
 	zonePrefix   = "a schedule has no TZ= prefix: the time zone goes into spec.timeZone"
 	zoneForm     = "timeZone is a name of the IANA time zone database, such as Europe/Paris or UTC"
-	withinForm   = "keepWithin must be a length of time, such as 90m or 48h"
+	amountForm   = `should match '^[0-9]{1,15}(\.[0-9]{1,9})?(m|[kMGTPE]|[KMGTPE]i)?$'`
+	withinForm   = "keepWithin must be a length of time of 290 years at most, such as 90m or 48h"
 )
 
 var scheduleRefusals = []refusal{
@@ -163,6 +167,8 @@ var scheduleRefusals = []refusal{
 	{"negative spread", fields{"spec.spreadSeconds": "-1"}, "spec.spreadSeconds", "greater than or equal to 0"},
 	{"negative rule", fields{"spec.retention": "{keepLast: -1}"}, "spec.retention.keepLast", "greater than or equal to 0"},
 	{"within in words", fields{"spec.retention": "{keepWithin: two days}"}, "spec.retention.keepWithin", withinForm},
+	{"within for longer than time", fields{"spec.retention": "{keepWithin: 2562048h}"}, "spec.retention.keepWithin", withinForm},
+	{"template with an exponent", fields{"spec.template.spec.podTemplate": `{resources: {requests: {cpu: "1e1.5"}}}`}, "spec.template.spec.podTemplate.resources.requests.cpu", amountForm},
 	{"negative failed history", fields{"spec.failedHistoryLimit": "-1"}, "spec.failedHistoryLimit", "greater than or equal to 0"},
 	{"no history", fields{"spec.historyLimit": "0"}, "spec.historyLimit", "greater than or equal to 1"},
 	{"no template", fields{"spec.template": ""}, "spec.template", "Required value"},

@@ -147,6 +147,7 @@ var databaseWelcome = map[string]fields{
 	"split second":            {"spec.timeout": "1.5s"},
 	"no retries":              {"spec.backoffLimit": "0"},
 	"size as a number":        {"spec.staging.size": "1073741824"},
+	"resources":               {"spec.podTemplate": `{resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: 2, memory: 1.5Gi, ephemeral-storage: 1000000000}}}`},
 	"size as a quantity":      {"spec.staging": "{storageClassName: fast, size: 20Gi}"},
 	"mesh kept out":           {"spec.podTemplate.annotations": `{sidecar.istio.io/inject: "false"}`},
 }

@@ -16,7 +16,25 @@ func advise(subject Subject, message string) string {
 	if strings.Contains(message, next) {
 		return message
 	}
-	return join(message, "Once that is mended, "+next+afterwards(subject)+": this one is not tried again")
+	return join(message, untouched(subject, message)+scheduled(subject, "Once that is mended, "+next+": this one is not tried again"))
+}
+
+// untouched says of a restore that failed before it began to load what a person wants to know first.
+func untouched(subject Subject, message string) string {
+	if _, restore := subject.(*v1alpha1.DatabaseRestore); !restore || IsTrue(subject, v1alpha1.ConditionVerified) || strings.Contains(message, "touched") {
+		return ""
+	}
+	return "The target was not touched. "
+}
+
+// scheduled is the advice for a backup that a schedule made: what is to mend stands in its template.
+func scheduled(subject Subject, otherwise string) string {
+	name := subject.GetAnnotations()[v1alpha1.AnnotationSchedule]
+	if name == "" || subject.GetLabels()[v1alpha1.LabelSchedule] == "" {
+		return otherwise
+	}
+	return "What to mend in spec stands in spec.template.spec of BackupSchedule " + name + ". This backup is not tried again: the next run " +
+		"makes another, or the annotation " + v1alpha1.AnnotationRunNow + " of the BackupSchedule does at once"
 }
 
 // deadlineMessage says what an object waited for when its time was over, and what to do next.
@@ -32,14 +50,6 @@ func successor(subject Subject) string {
 		kind = owner.Kind
 	}
 	return "create a new " + kind
-}
-
-// afterwards says what happens by itself in place of an object that failed.
-func afterwards(subject Subject) string {
-	if subject.GetLabels()[v1alpha1.LabelSchedule] != "" {
-		return ", or wait for the next run of its BackupSchedule"
-	}
-	return ""
 }
 
 // join puts a sentence behind a text, on a line of its own where the text has several: the last words of a client

@@ -90,10 +90,14 @@ func (w Writer) tell(ctx context.Context, before, after Subject, begins string) 
 	if is == nil || (was != nil && was.Reason == is.Reason && was.Status == is.Status) {
 		return
 	}
+	if was == nil && is.Status == metav1.ConditionTrue && after.Progress().StartTime == nil {
+		return // a schedule that is followed from the start is no news
+	}
 	log.FromContext(ctx).Info("stage", "reason", is.Reason, "message", is.Message)
 	kind, note := corev1.EventTypeNormal, is.Message
 	switch {
-	case IsTrue(after, v1alpha1.ConditionStalled):
+	case IsTrue(after, v1alpha1.ConditionStalled), after.Progress().StartTime == nil && is.Status == metav1.ConditionFalse:
+		// What has no stages, a schedule, is Ready unless something is wrong.
 		kind = corev1.EventTypeWarning
 	case is.Status == metav1.ConditionFalse && begins != "":
 		note = begins

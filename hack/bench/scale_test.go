@@ -39,6 +39,7 @@ func TestScale(t *testing.T) {
 // start is how long an operator took until it had looked at all objects, and its memory then.
 type start struct {
 	took time.Duration
+	cpu  time.Duration
 	idle
 	requests float64
 }
@@ -59,12 +60,12 @@ func (w *cluster) awaitStart(t *testing.T, o *operator) start {
 	page := o.await(ctx, t, func(p page) bool {
 		return p.rests("databasebackup", w.objects) && p.rests("backupschedule", w.objects)
 	})
-	found := start{took: page.at.Sub(o.began), idle: o.memory(), requests: page.sum("rest_client_requests_total")}
+	found := start{took: page.at.Sub(o.began), cpu: page.cpu, idle: o.memory(), requests: page.sum("rest_client_requests_total")}
 	if failed := page.sum("controller_runtime_reconcile_errors_total"); failed > 0 {
 		t.Errorf("%.0f reconciliations failed, and none should; the operator's log says why", failed)
 	}
-	sayf("operator: %d schedules and %d backups looked at in %.1f s, with %.0f requests; peak %s, now %s", w.objects, w.objects,
-		found.took.Seconds(), found.requests, mebibytes(found.peak), mebibytes(found.resident))
+	sayf("operator: %d schedules and %d backups looked at in %.1f s, with %.1f s of CPU and %.0f requests; peak %s, now %s", w.objects, w.objects,
+		found.took.Seconds(), found.cpu.Seconds(), found.requests, mebibytes(found.peak), mebibytes(found.resident))
 	return found
 }
 
