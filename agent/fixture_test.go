@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/contract"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/storage"
+	"github.com/holdfast-dev/holdfast/testutil/mariadbtest"
 	"github.com/holdfast-dev/holdfast/testutil/miniotest"
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
 )
@@ -24,6 +25,9 @@ import (
 // fixture is what one test's tasks share: a server, a bucket and an object of each kind.
 type fixture struct {
 	t      *testing.T
+	engine engine.Name
+	host   string
+	port   int
 	pg     *pgtest.Server
 	minio  *miniotest.Server
 	bucket string
@@ -41,11 +45,18 @@ func newFixture(t *testing.T) *fixture {
 
 func newFixtureOn(t *testing.T, server *pgtest.Server) *fixture {
 	t.Helper()
-	f := &fixture{t: t, pg: server, minio: miniotest.Shared(t)}
+	f := newFixtureFor(t, engine.PostgreSQL, server.Host, server.Port, credentials(t, pgtest.Superuser, pgtest.Password))
+	f.pg = server
+	return f
+}
+
+// newFixtureFor makes a fixture with a server of any engine.
+func newFixtureFor(t *testing.T, name engine.Name, host string, port int, secret string) *fixture {
+	t.Helper()
+	f := &fixture{t: t, engine: name, host: host, port: port, secret: secret, minio: miniotest.Shared(t)}
 	f.bucket = f.minio.Bucket(t)
 	f.store = storage.Config{Provider: storage.ProviderS3Compatible, Bucket: f.bucket, Endpoint: f.minio.Endpoint, Region: "us-east-1",
 		CredentialsDir: f.minio.CredentialsDir(t), CAFile: f.minio.CAFile}
-	f.secret = credentials(t, pgtest.Superuser, pgtest.Password)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the agent's log:\n%s", f.logText())
@@ -88,7 +99,7 @@ func (f *fixture) job(databases ...string) *job {
 	return &job{fixture: f, staging: f.t.TempDir(), task: contract.Task{
 		Version: contract.Version,
 		Object:  storage.ObjectReference{Kind: "DatabaseBackup", Namespace: "shop", Name: "orders", UID: uuid.NewString()},
-		Database: &engine.Connection{Engine: engine.PostgreSQL, Host: f.pg.Host, Port: f.pg.Port, Databases: databases,
+		Database: &engine.Connection{Engine: f.engine, Host: f.host, Port: f.port, Databases: databases,
 			UsernameFile: filepath.Join(f.secret, "username"), PasswordFile: filepath.Join(f.secret, "password"),
 			TLSMode: engine.TLSDisable, Image: "postgres:15"},
 		DatabaseSecret:   &contract.SecretNames{Name: "orders-db", Keys: []string{"username", "password"}},
@@ -119,7 +130,7 @@ func (j *job) runContext(ctx context.Context, verb contract.Verb) contract.Resul
 	if _, err := contract.DecodeResult(result.Encode()); err != nil {
 		j.t.Fatalf("%s: %v", verb, err)
 	}
-	if text := string(result.Encode()) + j.logText(); strings.Contains(text, pgtest.Password) {
+	if text := string(result.Encode()) + j.logText(); strings.Contains(text, pgtest.Password) || strings.Contains(text, mariadbtest.Password) {
 		j.t.Fatalf("%s: the password stands in a log or a result", verb)
 	}
 	return result
@@ -190,7 +201,7 @@ func (f *fixture) restoreJob(key string, databases ...string) *job {
 func (j *job) fetch() {
 	j.t.Helper()
 	found := j.must(contract.VerbInspect).Source
-	j.task.Engine = engine.PostgreSQL
+	j.task.Engine = j.engine
 	j.task.Expect = &contract.Source{SizeBytes: found.SizeBytes, SHA256: found.SHA256} // what status keeps
 	j.must(contract.VerbFetch)
 }

@@ -17,8 +17,10 @@ import (
 // headBytes of a foreign artifact are read to recognise it, and as much of what it holds when it is compressed.
 const headBytes = 1 << 20
 
-const accepted = "one database in pg_dump's custom format, a plain SQL script of one database, or an artifact of Holdfast, each " +
-	"bare or compressed with gzip or zstd"
+// accepted says what can be restored.
+func accepted(eng engine.Engine) string {
+	return strings.Join(append(eng.ForeignFormats(), "or an artifact of Holdfast"), ", ") + ", each bare or compressed with gzip or zstd"
+}
 
 // inspect looks at the source and the target of a restore and changes nothing.
 func (w *work) inspect(ctx context.Context) (contract.Result, error) {
@@ -115,7 +117,7 @@ func (w *work) inspectForeign(ctx context.Context, store storage.Store, eng engi
 	format, known := eng.Sniff(plain)
 	if !known {
 		return nil, "", permanent(contract.ReasonFormatNotRecognised, "%s has no manifest, and its first bytes are not those of a dump of %s: "+
-			"what can be restored is %s", w.url(), eng.Name(), accepted)
+			"what can be restored is %s", w.url(), eng.Name(), accepted(eng))
 	}
 	contents, err := eng.Inspect(format, bytes.NewReader(plain))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/holdfast-dev/holdfast/testutil/mariadbtest"
 	"github.com/holdfast-dev/holdfast/testutil/miniotest"
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
 )
@@ -12,4 +13,8 @@ type withMinIO struct{ m *testing.M }
 
 func (w withMinIO) Run() int { return miniotest.Run(w.m) }
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Run(withMinIO{m})) }
+type withMariaDB struct{ m withMinIO }
+
+func (w withMariaDB) Run() int { return mariadbtest.Run(w.m) }
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Run(withMariaDB{withMinIO{m}})) }

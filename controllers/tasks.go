@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -112,12 +113,22 @@ func orDefault[T ~string](value, fallback T) T {
 
 // imageFor returns the image with an engine's client tools, or says that this operator does not serve the engine.
 func imageFor(db v1alpha1.DatabaseSpec, defaults map[v1alpha1.Engine]string) (string, error) {
-	fallback, served := defaults[db.Engine]
-	if !served {
+	fallback, serves := defaults[db.Engine]
+	if !serves {
 		return "", flow.Stalled(v1alpha1.ReasonEngineNotSupported, "engine %s is not served by this version of Holdfast, "+
-			"which serves PostgreSQL", db.Engine)
+			"which serves %s", db.Engine, strings.Join(served(defaults), ", "))
 	}
 	return orDefault(db.Image, fallback), nil
+}
+
+// served names the engines for people.
+func served(defaults map[v1alpha1.Engine]string) []string {
+	names := make([]string, 0, len(defaults))
+	for name := range defaults {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	return names
 }
 
 // prefixOf the key of an artifact is what stands before namespace, name and file. The safety backup goes below it too: a

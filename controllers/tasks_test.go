@@ -180,7 +180,7 @@ func eachText(value any, path string, visit func(path, value string)) {
 
 func TestImageFor(t *testing.T) {
 	t.Parallel()
-	images := map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17"}
+	images := map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17", v1alpha1.EngineMariaDB: "mariadb:11.8"}
 	db := testutil.Database()
 	if got, err := imageFor(db, images); err != nil || got != "postgres:17" {
 		t.Errorf("the default image is %q (%v)", got, err)
@@ -191,7 +191,7 @@ func TestImageFor(t *testing.T) {
 	}
 	db.Engine = v1alpha1.EngineRedis
 	if stall, ok := flow.AsStall(second(imageFor(db, images))); !ok || stall.Reason != v1alpha1.ReasonEngineNotSupported ||
-		!strings.Contains(stall.Message, "Redis") {
+		!strings.Contains(stall.Message, "Redis") || !strings.Contains(stall.Message, "which serves MariaDB, PostgreSQL") {
 		t.Errorf("an engine that is not served gave %v", stall)
 	}
 }

@@ -16,6 +16,7 @@ type Name string
 // The engines that this build serves.
 const (
 	PostgreSQL Name = "PostgreSQL"
+	MariaDB    Name = "MariaDB"
 )
 
 // TLSMode says how far a server's certificate is checked, as the API spells it.
@@ -161,8 +162,12 @@ type Restoration struct {
 type Engine interface {
 	Name() Name
 	DefaultPort() int
+	// DefaultImage carries the client tools where nobody names another.
+	DefaultImage() string
 	// Formats that the engine dumps to or restores from: their names and the extensions of their artifacts.
 	Formats() map[string]string
+	// ForeignFormats names, for people, the dumps by others that can be restored.
+	ForeignFormats() []string
 	// Sniff tells the format of a dump by its first bytes.
 	Sniff(head []byte) (format string, ok bool)
 	// Inspect reads what the beginning of a dump says of its contents. The stream may end anywhere behind it.

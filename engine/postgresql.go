@@ -32,6 +32,12 @@ type postgreSQL struct{}
 func (postgreSQL) Name() Name       { return PostgreSQL }
 func (postgreSQL) DefaultPort() int { return 5432 }
 
+func (postgreSQL) DefaultImage() string { return "postgres:17" }
+
+func (postgreSQL) ForeignFormats() []string {
+	return []string{"one database in pg_dump's custom format", "a plain SQL script of one database"}
+}
+
 func (postgreSQL) Formats() map[string]string {
 	return map[string]string{formatPgDump: ".pgdump", formatPgCluster: ".pgcluster.tar", formatSQL: ".sql"}
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh: runs every test that needs no cluster, after it has set up what they need: PostgreSQL and btrfs programs from
+# test.sh: runs every test that needs no cluster, after it has set up what they need: PostgreSQL, MariaDB and btrfs programs from
 # Debian, PostgreSQL servers of other versions, and kube-apiserver, etcd and MinIO built from Go modules. As root on
 # Debian or Ubuntu it installs packages; elsewhere it runs itself in a container.
 set -euo pipefail
@@ -11,6 +11,7 @@ TEST_IMAGE="${TEST_IMAGE:-golang:1.26-bookworm}"
 # missing_packages prints the Debian packages whose programs are not there.
 missing_packages() {
 	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql postgresql-client
+	{ [ -x /usr/sbin/mariadbd ] && [ -x /usr/bin/mariadb-dump ]; } || echo mariadb-server-core mariadb-client
 	command -v mkfs.btrfs >/dev/null || echo btrfs-progs
 	command -v npm >/dev/null || echo npm
 	command -v node >/dev/null || echo nodejs

@@ -31,7 +31,7 @@ type options struct {
 	probeAddress    string
 	leaderElect     bool
 	agentImage      string
-	postgresqlImage string
+	images          images
 	podStartTimeout time.Duration
 	deletionTimeout time.Duration
 	expiryTimeout   time.Duration
@@ -53,8 +53,8 @@ func parse() options {
 	flag.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flag.BoolVar(&o.leaderElect, "leader-elect", false, "let only one of several replicas work at a time")
 	flag.StringVar(&o.agentImage, "agent-image", "", "image with /agent, copied into every Job's pod: the manager's own")
-	flag.StringVar(&o.postgresqlImage, "postgresql-image", "postgres:17",
-		"image with PostgreSQL's client tools, for objects that name none")
+	o.images = defaultImages()
+	flag.Var(o.images, "image", "ENGINE=IMAGE: the image with an engine's client tools, for objects that name none; once an engine")
 	flag.DurationVar(&o.podStartTimeout, "pod-start-timeout", 5*time.Minute,
 		"how long a Job's pod may take until its containers run")
 	flag.DurationVar(&o.deletionTimeout, "deletion-timeout", 10*time.Minute,
@@ -113,7 +113,7 @@ func scheme() *runtime.Scheme {
 func register(mgr ctrl.Manager, o options) error {
 	err := controllers.Register(mgr, controllers.Options{
 		AgentImage:      o.agentImage,
-		Images:          map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: o.postgresqlImage},
+		Images:          o.images,
 		PodStartTimeout: o.podStartTimeout,
 		DeletionTimeout: o.deletionTimeout,
 		ExpiryTimeout:   o.expiryTimeout,

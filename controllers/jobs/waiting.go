@@ -19,7 +19,7 @@ var imageTrouble = []string{
 
 // What to look at, by what keeps a pod from running.
 const (
-	adviseToolsImage = "Look at spec.database.image (where it is empty, the operator's --postgresql-image) and at " +
+	adviseToolsImage = "Look at spec.database.image (where it is empty, the operator's --image) and at " +
 		"spec.podTemplate.imagePullSecrets"
 	adviseAgentImage = "Look at the operator's --agent-image, which the nodes must be able to pull, and at " +
 		"spec.podTemplate.imagePullSecrets"

@@ -34,7 +34,7 @@ func TestObserveNamesTheFieldsToLookAt(t *testing.T) {
 		names  []string
 		silent []string
 	}{
-		"a tools image that is not there":  {withTools(waiting(1, "ErrImagePull", "not found")), []string{tools, "--postgresql-image", pull}, []string{agent}},
+		"a tools image that is not there":  {withTools(waiting(1, "ErrImagePull", "not found")), []string{tools, "--image", pull}, []string{agent}},
 		"a tools image backing off":        {withTools(waiting(1, "ImagePullBackOff", "")), []string{tools, pull}, nil},
 		"a tools image of no valid name":   {withTools(waiting(1, "InvalidImageName", "")), []string{tools}, nil},
 		"the agent's image at install":     {withTools(initWaiting(1, "ImagePullBackOff")), []string{agent, pull}, []string{tools}},
