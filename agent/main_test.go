@@ -9,12 +9,26 @@ import (
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
 )
 
-type withMinIO struct{ m *testing.M }
+type tests interface{ Run() int }
 
-func (w withMinIO) Run() int { return miniotest.Run(w.m) }
+// servers run the tests, each within the life of its own.
+var servers = []func(tests) int{
+	func(m tests) int { return miniotest.Run(m) },
+	func(m tests) int { return pgtest.Run(m) },
+	func(m tests) int { return mariadbtest.Run(m) },
+}
 
-type withMariaDB struct{ m withMinIO }
+// within is the rest of the servers, and the tests within all of them.
+type within struct {
+	servers []func(tests) int
+	m       tests
+}
 
-func (w withMariaDB) Run() int { return mariadbtest.Run(w.m) }
+func (w within) Run() int {
+	if len(w.servers) == 0 {
+		return w.m.Run()
+	}
+	return w.servers[0](within{w.servers[1:], w.m})
+}
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Run(withMariaDB{withMinIO{m}})) }
+func TestMain(m *testing.M) { os.Exit(within{servers, m}.Run()) }

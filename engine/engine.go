@@ -13,10 +13,13 @@ import (
 // Name of an engine, as the API spells it.
 type Name string
 
-// The engines that this build serves.
+// The engines that the API knows. Which of them a build serves, Names tells.
 const (
 	PostgreSQL Name = "PostgreSQL"
+	MySQL      Name = "MySQL"
 	MariaDB    Name = "MariaDB"
+	MongoDB    Name = "MongoDB"
+	Redis      Name = "Redis"
 )
 
 // TLSMode says how far a server's certificate is checked, as the API spells it.
@@ -41,6 +44,8 @@ type Connection struct {
 	// Databases to dump, or to restore into. Empty: every database of the server, or of the artifact.
 	Databases []string `json:"databases,omitempty"`
 	TLSMode   TLSMode  `json:"tlsMode"`
+	// AuthSource is the database that MongoDB keeps the user in. Empty: the engine's default.
+	AuthSource string `json:"authSource,omitempty"`
 	// CAFile holds PEM certificates to trust. Empty: the authorities of the image.
 	CAFile string `json:"caFile,omitempty"`
 	// Image that carries the client tools, for messages alone.

@@ -33,6 +33,7 @@ type DatabaseName string
 
 // DatabaseSpec says which databases of which server are meant, and how to reach it.
 //
+// +kubebuilder:validation:XValidation:rule=`!has(self.authSource) || self.engine == 'MongoDB'`,message="authSource is for MongoDB alone"
 // +kubebuilder:validation:XValidation:rule=`self.engine != 'PostgreSQL' || !has(self.names) || self.names.all(n, size(bytes(n)) <= 63)`,message="a PostgreSQL database name has at most 63 bytes"
 type DatabaseSpec struct {
 	// engine is the kind of the server.
@@ -61,6 +62,12 @@ type DatabaseSpec struct {
 	// credentialsSecretRef names the Secret with the user name and the password.
 	// +required
 	CredentialsSecretRef DatabaseCredentialsRef `json:"credentialsSecretRef,omitzero"`
+
+	// authSource is the database that MongoDB keeps the user in, as in its connection strings: admin where absent.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	AuthSource DatabaseName `json:"authSource,omitempty"`
 
 	// tls says how the connection to the server is protected. Absent means mode VerifyFull.
 	// +optional

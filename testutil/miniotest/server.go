@@ -82,7 +82,7 @@ func Shared(tb testing.TB) *Server {
 
 // Run runs the tests of a package and then kills the shared server: func TestMain(m *testing.M) {
 // os.Exit(miniotest.Run(m)) }.
-func Run(m *testing.M) int {
+func Run(m interface{ Run() int }) int {
 	code := m.Run()
 	if shared.server != nil {
 		shared.server.Kill()
