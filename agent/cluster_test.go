@@ -35,7 +35,7 @@ func TestWholeServerIntoAnother(t *testing.T) {
 		t.Errorf("the key is %s", key)
 	}
 	to.Exec(t, "postgres", `CREATE ROLE kept LOGIN`, `CREATE TABLE old (i int)`)
-	f.pg = to
+	f.moveTo(to)
 	restored := f.restoreJob(key)
 	inspected := restored.must(contract.VerbInspect)
 	if got := strings.Join(inspected.Target.Databases, ","); got != "one,postgres,two 2" {

@@ -50,6 +50,11 @@ func newFixtureOn(t *testing.T, server *pgtest.Server) *fixture {
 	return f
 }
 
+// moveTo points the jobs to come at another server.
+func (f *fixture) moveTo(server *pgtest.Server) {
+	f.pg, f.host, f.port = server, server.Host, server.Port
+}
+
 // newFixtureFor makes a fixture with a server of any engine.
 func newFixtureFor(t *testing.T, name engine.Name, host string, port int, secret string) *fixture {
 	t.Helper()
