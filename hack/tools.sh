@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tools.sh NAME…: builds the named tools as hack/tools/go.mod pins them, or finds them in the cache, and prints the
-# folder that holds them. The folder's name says what they were built from, so clones share them.
+# folder that holds them.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -15,28 +15,10 @@ package_of() {
 	esac
 }
 
-tools_dir() {
-	local hash
-	hash="$( (cat go.mod go.sum cmd/*/*.go && go env GOVERSION GOOS GOARCH) | sha256sum | cut -c1-12)"
-	echo "$HOLDFAST_CACHE/tools-$hash"
-}
-
-# build DIR NAME: moved into place whole, so that a build that was cut short leaves nothing half-written.
-build() {
-	local staging
-	staging="$(mktemp -d "$1/.build-XXXXXX")"
-	GOWORK=off go build -buildvcs=false -ldflags '-s -w' -o "$staging/$2" "$(package_of "$2")"
-	mv "$staging/$2" "$1/$2"
-	rmdir "$staging"
-}
-
 [ $# -gt 0 ] || die "usage: tools.sh NAME…"
-cd "$REPO_DIR/hack/tools"
-dir="$(tools_dir)"
-mkdir -p "$dir"
-exec 9>"$dir/.lock"
-flock 9
+programs=()
 for name in "$@"; do
-	[ -x "$dir/$name" ] || step "compile $name" build "$dir" "$name"
+	package="$(package_of "$name")"
+	programs+=("$name=$package")
 done
-echo "$dir"
+"$REPO_DIR/hack/programs.sh" hack/tools "${programs[@]}"
