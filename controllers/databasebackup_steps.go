@@ -37,7 +37,7 @@ func (w *backupWork) preflight(ctx context.Context) error {
 		return nil
 	}
 	spec := w.backup.Spec
-	if _, err := imageFor(spec.Database, w.Images); err != nil {
+	if _, err := w.imageFor(spec.Database); err != nil {
 		return err
 	}
 	staging, err := w.Cluster.StorageClass(ctx, spec.Staging.StorageClassName)
@@ -97,7 +97,7 @@ func (w *backupWork) checkStore(ctx context.Context) error {
 
 // dump runs the dump Job on the staging claim.
 func (w *backupWork) dump(ctx context.Context) error {
-	image, err := imageFor(w.backup.Spec.Database, w.Images)
+	image, err := w.imageFor(w.backup.Spec.Database)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type restoreWork struct {
 // findSource finds out where the artifact lies: by its URL, or by the backup that is named.
 func (w *restoreWork) findSource(ctx context.Context) error {
 	var err error
-	if w.image, err = imageFor(w.restore.Spec.Database, w.Images); err != nil {
+	if w.image, err = w.imageFor(w.restore.Spec.Database); err != nil {
 		return err
 	}
 	if flow.IsTrue(w.restore, v1alpha1.ConditionVerified) {

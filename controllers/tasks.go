@@ -112,20 +112,21 @@ func orDefault[T ~string](value, fallback T) T {
 	return value
 }
 
-// imageFor returns the image with an engine's client tools, or says that this operator does not serve the engine.
-func imageFor(db v1alpha1.DatabaseSpec, defaults map[v1alpha1.Engine]string) (string, error) {
-	fallback, serves := defaults[db.Engine]
+// imageFor returns the image with an engine's client tools, which is the agent's own where the engine needs none, or says
+// that this operator does not serve the engine.
+func (o Options) imageFor(db v1alpha1.DatabaseSpec) (string, error) {
+	fallback, serves := o.Images[db.Engine]
 	if !serves {
 		return "", flow.Stalled(v1alpha1.ReasonEngineNotSupported, "engine %s is not served by this version of Holdfast, "+
-			"which serves %s", db.Engine, strings.Join(served(defaults), ", "))
+			"which serves %s", db.Engine, strings.Join(served(o.Images), ", "))
 	}
-	return orDefault(db.Image, fallback), nil
+	return orDefault(db.Image, orDefault(fallback, o.AgentImage)), nil
 }
 
 // served names the engines for people.
-func served(defaults map[v1alpha1.Engine]string) []string {
-	names := make([]string, 0, len(defaults))
-	for name := range defaults {
+func served(images map[v1alpha1.Engine]string) []string {
+	names := make([]string, 0, len(images))
+	for name := range images {
 		names = append(names, string(name))
 	}
 	slices.Sort(names)

@@ -180,18 +180,27 @@ func eachText(value any, path string, visit func(path, value string)) {
 
 func TestImageFor(t *testing.T) {
 	t.Parallel()
-	images := map[v1alpha1.Engine]string{v1alpha1.EnginePostgreSQL: "postgres:17", v1alpha1.EngineMariaDB: "mariadb:11.8"}
+	o := Options{AgentImage: "holdfast:1", Images: map[v1alpha1.Engine]string{
+		v1alpha1.EnginePostgreSQL: "postgres:17", v1alpha1.EngineMariaDB: "mariadb:11.8", v1alpha1.EngineRedis: ""}}
+	for _, test := range []struct {
+		engine      v1alpha1.Engine
+		image, want string
+	}{
+		{v1alpha1.EnginePostgreSQL, "", "postgres:17"},
+		{v1alpha1.EnginePostgreSQL, "registry.shop/postgres:16", "registry.shop/postgres:16"},
+		{v1alpha1.EngineRedis, "", "holdfast:1"}, // it needs no client tools
+		{v1alpha1.EngineRedis, "registry.shop/valkey:8", "registry.shop/valkey:8"},
+	} {
+		db := testutil.Database()
+		db.Engine, db.Image = test.engine, test.image
+		if got, err := o.imageFor(db); err != nil || got != test.want {
+			t.Errorf("the image of %s with %q is %q (%v), want %q", test.engine, test.image, got, err, test.want)
+		}
+	}
 	db := testutil.Database()
-	if got, err := imageFor(db, images); err != nil || got != "postgres:17" {
-		t.Errorf("the default image is %q (%v)", got, err)
-	}
-	db.Image = "registry.shop/postgres:16"
-	if got, err := imageFor(db, images); err != nil || got != "registry.shop/postgres:16" {
-		t.Errorf("the image is %q (%v), want the object's own", got, err)
-	}
-	db.Engine = v1alpha1.EngineRedis
-	if stall, ok := flow.AsStall(second(imageFor(db, images))); !ok || stall.Reason != v1alpha1.ReasonEngineNotSupported ||
-		!strings.Contains(stall.Message, "Redis") || !strings.Contains(stall.Message, "which serves MariaDB, PostgreSQL") {
+	db.Engine = v1alpha1.EngineMongoDB
+	if stall, ok := flow.AsStall(second(o.imageFor(db))); !ok || stall.Reason != v1alpha1.ReasonEngineNotSupported ||
+		!strings.Contains(stall.Message, "MongoDB") || !strings.Contains(stall.Message, "which serves MariaDB, PostgreSQL, Redis") {
 		t.Errorf("an engine that is not served gave %v", stall)
 	}
 }

@@ -167,7 +167,8 @@ type Restoration struct {
 type Engine interface {
 	Name() Name
 	DefaultPort() int
-	// DefaultImage carries the client tools where nobody names another.
+	// DefaultImage carries the client tools where nobody names another. Empty: the engine runs no program, so the agent's
+	// own image will do.
 	DefaultImage() string
 	// Formats that the engine dumps to or restores from: their names and the extensions of their artifacts.
 	Formats() map[string]string

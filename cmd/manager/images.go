@@ -21,11 +21,13 @@ func defaultImages() images {
 	return defaults
 }
 
-// String lists the images as they are given.
+// String lists the images as they are given. An engine that needs no client tools has none.
 func (i images) String() string {
 	var given []string
 	for name, image := range i {
-		given = append(given, string(name)+"="+image)
+		if image != "" {
+			given = append(given, string(name)+"="+image)
+		}
 	}
 	slices.Sort(given)
 	return strings.Join(given, ",")
