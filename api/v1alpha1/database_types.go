@@ -35,6 +35,9 @@ type DatabaseName string
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.authSource) || self.engine == 'MongoDB'`,message="authSource is for MongoDB alone"
 // +kubebuilder:validation:XValidation:rule=`self.engine != 'PostgreSQL' || !has(self.names) || self.names.all(n, size(bytes(n)) <= 63)`,message="a PostgreSQL database name has at most 63 bytes"
+// +kubebuilder:validation:XValidation:rule=`!(self.engine in ['MySQL', 'MariaDB']) || !has(self.names) || self.names.all(n, size(n) <= 64)`,message="a MySQL or MariaDB database name has at most 64 characters"
+// +kubebuilder:validation:XValidation:rule=`self.engine != 'MongoDB' || !has(self.names) || self.names.all(n, size(bytes(n)) <= 63 && !n.matches('[/\\\\. "$*<>:|?]'))`,message="a MongoDB database name has at most 63 bytes, none of them a space, a dot or one of /\\\"$*<>:|?"
+// +kubebuilder:validation:XValidation:rule=`self.engine != 'Redis' || !has(self.names) || self.names.all(n, n.matches('^(0|[1-9][0-9]{0,4})$'))`,message="the databases of Redis and Valkey are numbers, such as \"0\""
 type DatabaseSpec struct {
 	// engine is the kind of the server.
 	// +required
@@ -53,7 +56,8 @@ type DatabaseSpec struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// names are the databases. Empty means every database of the server, with its roles.
+	// names are the databases, which for Redis and Valkey are numbers, such as "0". Empty means every database of the
+	// server, with the server's roles or accounts where the engine has a way to carry them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -74,7 +78,7 @@ type DatabaseSpec struct {
 	TLS DatabaseTLS `json:"tls,omitzero"`
 
 	// image carries the client tools of the engine (for PostgreSQL: pg_dump, pg_restore, psql, pg_dumpall), of the
-	// server's version or a newer one. The operator's default for the engine where absent.
+	// server's version or a newer one. The operator's default for the engine where absent. Redis and Valkey need none.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512

@@ -22,6 +22,8 @@ const (
 	bucketForm   = "the name of a bucket holds lower-case letters, digits, - and ."
 	timeoutForm  = "timeout must be a length of time greater than zero, such as 90s, 10m or 2h"
 	readyForm    = "readyTimeout must be a length of time greater than zero, such as 90s, 10m or 2h"
+	mongoName    = `a MongoDB database name has at most 63 bytes, none of them a space, a dot or one of /\"$*<>:|?`
+	redisName    = `the databases of Redis and Valkey are numbers, such as "0"`
 	urlForm      = "a URL is s3://BUCKET/KEY, as the status of a backup has it"
 )
 
@@ -44,6 +46,14 @@ var databaseRefusals = []refusal{
 	{"empty database name", fields{"spec.database.names": `[""]`}, "spec.database.names[0]", "should be at least 1 chars long"},
 	{"database name with newline", fields{"spec.database.names": `["a\nb"]`}, "spec.database.names[0]", "a database name holds no control characters"},
 	{"database name too long", fields{"spec.database.names": "[" + strings.Repeat("é", 32) + "]"}, "spec.database", "a PostgreSQL database name has at most 63 bytes"},
+	{"MariaDB name too long", fields{"spec.database.engine": "MariaDB", "spec.database.names": "[" + strings.Repeat("é", 65) + "]"}, "spec.database", "a MySQL or MariaDB database name has at most 64 characters"},
+	{"MongoDB name too long", fields{"spec.database.engine": "MongoDB", "spec.database.names": "[" + strings.Repeat("a", 64) + "]"}, "spec.database", mongoName},
+	{"MongoDB name with a collection", fields{"spec.database.engine": "MongoDB", "spec.database.names": "[shop.orders]"}, "spec.database", mongoName},
+	{"MongoDB name with a backslash", fields{"spec.database.engine": "MongoDB", "spec.database.names": `['a\b']`}, "spec.database", mongoName},
+	{"Redis database by a name", fields{"spec.database.engine": "Redis", "spec.database.names": "[cache]"}, "spec.database", redisName},
+	{"Redis database -1", fields{"spec.database.engine": "Redis", "spec.database.names": "['-1']"}, "spec.database", redisName},
+	{"Redis database 01", fields{"spec.database.engine": "Redis", "spec.database.names": "['01']"}, "spec.database", redisName},
+	{"authSource for PostgreSQL", fields{"spec.database.authSource": "admin"}, "spec.database", "authSource is for MongoDB alone"},
 	{"too many databases", fields{"spec.database.names": "[" + strings.Repeat("a,", 64) + "b]"}, "spec.database.names", "must have at most 64 items"},
 	{"no credentials", fields{"spec.database.credentialsSecretRef": ""}, "spec.database.credentialsSecretRef", "Required value"},
 	{"nameless credentials", fields{"spec.database.credentialsSecretRef": "{}"}, "spec.database.credentialsSecretRef.name", "Required value"},
