@@ -83,7 +83,7 @@ func (s *space) awaitAgent(owner client.Object, stage string) *corev1.Pod {
 func (p *postgres) dump(database string, args ...string) []byte {
 	p.t.Helper()
 	connection := "dbname='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(database) + "'"
-	out, err := execIn(p.t.Context(), p.namespace, p.pod(), nil, append([]string{"pg_dump", "-U", p.user, "-d", connection}, args...)...)
+	out, err := execIn(p.t.Context(), p.namespace, p.pod(), nil, append([]string{"pg_dump", "-U", postgresUser, "-d", connection}, args...)...)
 	if err != nil {
 		p.t.Fatalf("pg_dump in the server's pod: %v", err)
 	}

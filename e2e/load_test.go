@@ -41,7 +41,7 @@ func TestBackupUnderWriteLoad(t *testing.T) {
 
 func (p *postgres) pgbench(ctx context.Context, args ...string) {
 	p.t.Helper()
-	if _, err := execIn(ctx, p.namespace, p.pod(), nil, append([]string{"pgbench", "-U", p.user, "bank"}, args...)...); err != nil {
+	if _, err := execIn(ctx, p.namespace, p.pod(), nil, append([]string{"pgbench", "-U", postgresUser, "bank"}, args...)...); err != nil {
 		p.t.Fatalf("pgbench: %v", err)
 	}
 }
@@ -55,7 +55,7 @@ func (p *postgres) startLoad(database string) (stop func()) {
 		defer close(done)
 		// That it ends with an error is its normal end: its connections are cut below. The rate leaves the two cores
 		// that everything shares some air.
-		_, _ = execIn(ctx, p.namespace, p.pod(), nil, "pgbench", "-U", p.user, "-c", "2", "-R", "100", "-T", "1200", database)
+		_, _ = execIn(ctx, p.namespace, p.pod(), nil, "pgbench", "-U", postgresUser, "-c", "2", "-R", "100", "-T", "1200", database)
 	}()
 	await(p.t, "pgbench to write", patience, func(context.Context) (bool, string) {
 		return p.transactions(database) > 0, "none yet"

@@ -67,7 +67,7 @@ func (s *space) sumsOnSnapshot(snapshot string) string {
 		APIGroup: ptr.To("snapshot.storage.k8s.io"), Kind: "VolumeSnapshot", Name: snapshot,
 	}
 	s.create(claim)
-	set := s.postgresSet("look", "s3")
+	set := s.setWithoutClaim(postgresKind, "look", "s3")
 	spec := set.Spec.Template.Spec
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{

@@ -18,9 +18,9 @@ import (
 
 var createOptions = metav1.CreateOptions{}
 
-// server is a database that validation does not look for.
+// somewhere is a database that validation does not look for.
 func somewhere(names ...string) v1alpha1.DatabaseSpec {
-	p := &postgres{namespace: "default", name: "orders-db"}
+	p := server{serverKind: postgresKind, namespace: "default", name: "orders-db"}
 	return p.database(names...)
 }
 
