@@ -89,8 +89,8 @@ func checkManifest(t *testing.T, b *backup, m manifest, key string) {
 	if m.Object.UID != string(b.UID) || m.Object.Name != b.Name || m.Object.Namespace != b.Namespace {
 		t.Errorf("the manifest names the object %+v, want %s/%s with the UID %s", m.Object, b.Namespace, b.Name, b.UID)
 	}
-	if len(m.Databases) != 1 || m.Databases[0] != string(b.Spec.Database.Names[0]) || m.Engine != "PostgreSQL" {
-		t.Errorf("the manifest names the engine %q and the databases %q, want PostgreSQL and %q", m.Engine, m.Databases, b.Spec.Database.Names)
+	if len(m.Databases) != 1 || m.Databases[0] != string(b.Spec.Database.Names[0]) || m.Engine != string(b.Spec.Database.Engine) {
+		t.Errorf("the manifest names the engine %q and the databases %q, want %s and %q", m.Engine, m.Databases, b.Spec.Database.Engine, b.Spec.Database.Names)
 	}
 	if len(m.Snapshots) != len(b.Status.VolumeSnapshots) || m.Snapshots[0].Name != b.Status.VolumeSnapshots[0].Name {
 		t.Errorf("the manifest names the snapshots %+v, the status %+v", m.Snapshots, b.Status.VolumeSnapshots)

@@ -20,10 +20,10 @@ const samplesDir = "../config/samples"
 
 var (
 	sampleURL    = regexp.MustCompile(`s3://backups/\S+`)
-	sampleEngine = regexp.MustCompile(`(\n +)engine: PostgreSQL`)
+	sampleEngine = regexp.MustCompile(`(\n +)engine: (\w+)`)
 )
 
-// TestSamples applies every sample with kubectl. Of each, only what is the user's own is replaced: the namespace, the
+// TestSamples applies every sample for PostgreSQL with kubectl; runEngine those of the other engines. Of each, only what is the user's own is replaced: the namespace, the
 // bucket, the URL of an artifact and the image, as the test cluster reaches no registry.
 func TestSamples(t *testing.T) {
 	t.Parallel()
@@ -31,27 +31,23 @@ func TestSamples(t *testing.T) {
 	db := s.startPostgres("orders-db")
 	db.newDatabase("orders", small("kept"))
 	whole := db.fingerprint("orders")
-	ca, err := env.sets.CoreV1().Secrets(s.namespace).Get(t.Context(), "orders-db-ca", getOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.secret("orders-ca", map[string]string{"ca.crt": string(ca.Data["ca.crt"])})
+	s.copySecret("orders-db-ca", "orders-ca")
 
 	url := ""
-	for _, sample := range samples(t, s, "DatabaseBackup") {
+	for _, sample := range samples(t, s, "DatabaseBackup", postgresKind) {
 		s.apply(sample.manifest)
 		b := (&backup{s, &v1alpha1.DatabaseBackup{ObjectMeta: s.meta(sample.name)}}).awaitReady()
 		if sample.name == "orders" {
 			url = b.Status.URL
 		}
 	}
-	for _, sample := range samples(t, s, "DatabaseRestore") {
+	for _, sample := range samples(t, s, "DatabaseRestore", postgresKind) {
 		db.sql("orders", "DELETE FROM notes")
 		s.apply(sampleURL.ReplaceAll(sample.manifest, []byte(url)))
 		(&restore{s, &v1alpha1.DatabaseRestore{ObjectMeta: s.meta(sample.name)}}).awaitReady()
 		mustEqual(t, "the database restored by the sample "+sample.name, db.fingerprint("orders"), whole)
 	}
-	for _, sample := range samples(t, s, "BackupSchedule") {
+	for _, sample := range samples(t, s, "BackupSchedule", postgresKind) {
 		s.apply(sample.manifest)
 		d := &schedule{s, &v1alpha1.BackupSchedule{ObjectMeta: s.meta(sample.name)}}
 		d.await("Scheduled", func(now *v1alpha1.BackupSchedule) (bool, error) {
@@ -66,8 +62,8 @@ type sample struct {
 	manifest []byte
 }
 
-// samples of one kind, made to fit the space.
-func samples(t *testing.T, s *space, kind string) []sample {
+// samples of one kind for one engine, made to fit the space.
+func samples(t *testing.T, s *space, kind string, of serverKind) []sample {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(samplesDir, "*.yaml"))
 	if err != nil {
@@ -85,13 +81,13 @@ func samples(t *testing.T, s *space, kind string) []sample {
 		if err := yaml.Unmarshal(raw, &head); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		if head.Kind == kind {
-			fitting := sampleEngine.ReplaceAllString(fit.Replace(string(raw)), "${0}${1}image: "+postgresImage)
+		if engine := sampleEngine.FindSubmatch(raw); head.Kind == kind && engine != nil && string(engine[2]) == string(of.engine) {
+			fitting := sampleEngine.ReplaceAllString(fit.Replace(string(raw)), "${0}${1}image: "+of.image)
 			found = append(found, sample{head.Name, []byte(fitting)})
 		}
 	}
 	if len(found) == 0 {
-		t.Fatalf("there is no sample of a %s in %s", kind, samplesDir)
+		t.Fatalf("there is no sample of a %s of %s in %s", kind, of.engine, samplesDir)
 	}
 	return found
 }

@@ -5,6 +5,7 @@ DEBIAN_SUITE=bookworm
 TOOLS_PACKAGES=iptables,nftables,btrfs-progs,util-linux,mount,e2fsprogs
 NODE_PACKAGES=systemd,systemd-sysv,conntrack,iptables,nftables,iproute2,ethtool,util-linux,mount,kmod,libseccomp2,e2fsprogs,btrfs-progs,bash,ca-certificates,curl,jq,procps,socat,runc
 POSTGRES_PACKAGES=postgresql-15,ca-certificates
+ENGINES_PACKAGES=mariadb-server-core,mariadb-client,redis-server,ca-certificates
 
 # Documentation is most of what a container has no use for.
 DEBIAN_OPTIONS=(--variant=minbase --dpkgopt='path-exclude=/usr/share/doc/*'
@@ -22,7 +23,9 @@ POSTGRES_OPTIONS=(--dpkgopt='path-exclude=/usr/lib/postgresql/15/lib/llvmjit.so'
 	--essential-hook='echo postgres:x:999: >>"$1/etc/group"'
 	--customize-hook='rm -rf "$1/var/lib/postgresql/15" "$1/etc/postgresql/15"')
 
-# debian_image KIND prints the name of a base image: tools, node or postgres.
+DEBIAN_KINDS=(tools node postgres engines)
+
+# debian_image KIND prints the name of a base image.
 debian_image() { echo "holdfast.test/debian-$1:h-$(debian_hash "$1")"; }
 
 debian_hash() {
@@ -34,6 +37,7 @@ debian_packages() {
 	tools) echo "$TOOLS_PACKAGES" ;;
 	node) echo "$NODE_PACKAGES" ;;
 	postgres) echo "$POSTGRES_PACKAGES" ;;
+	engines) echo "$ENGINES_PACKAGES" ;;
 	esac
 }
 
@@ -43,7 +47,7 @@ debian_options() {
 
 ensure_debian_images() {
 	local kind
-	for kind in tools node postgres; do
+	for kind in "${DEBIAN_KINDS[@]}"; do
 		has_image "$(debian_image "$kind")" && continue
 		ensure_packages mmdebstrap:mmdebstrap
 		[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || step "install Debian's keyring" apt_install debian-archive-keyring

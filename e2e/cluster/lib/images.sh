@@ -7,7 +7,8 @@ CSI_DIR="$REPO_DIR/e2e/csi"
 # What the node needs is loaded into it in this order.
 # shellcheck disable=SC2034 # read by up.sh
 NODE_IMAGES=(holdfast.test/csi-btrfs:dev holdfast.test/csi-provisioner:dev holdfast.test/csi-snapshotter:dev
-	holdfast.test/snapshot-controller:dev holdfast.test/minio:dev holdfast.test/postgres:15)
+	holdfast.test/snapshot-controller:dev holdfast.test/minio:dev holdfast.test/postgres:15
+	holdfast.test/engines:dev)
 
 has_image() { docker image inspect "$1" >/dev/null 2>&1; }
 
@@ -60,6 +61,7 @@ ensure_source_images() {
 	ensure_sidecars
 	ensure_csi_image "$(debian_image tools)"
 	ensure_postgres_image "$(debian_image postgres)"
+	ensure_engines_image "$(debian_image engines)"
 	ensure_node_image
 }
 
@@ -86,4 +88,9 @@ build_csi_image() {
 ensure_postgres_image() {
 	ensure_image holdfast.test/postgres:15 "$(sha_of "$CLUSTER_DIR/images/postgres" "$1")" \
 		from_folder "$CLUSTER_DIR/images/postgres" "$1"
+}
+
+ensure_engines_image() {
+	ensure_image holdfast.test/engines:dev "$(sha_of "$CLUSTER_DIR/images/engines" "$1")" \
+		from_folder "$CLUSTER_DIR/images/engines" "$1"
 }

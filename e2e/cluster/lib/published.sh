@@ -11,12 +11,15 @@ PUBLISHED_IMAGES=(
 )
 PUBLISHED_POSTGRES=postgres:15
 PUBLISHED_TOOLS=holdfast.test/debian-tools:published
+PUBLISHED_ENGINES=holdfast.test/debian-engines:published
 
 ensure_published_images() {
 	local pair
 	for pair in "${PUBLISHED_IMAGES[@]}"; do ensure_pulled "${pair% *}" "${pair#* }"; done
 	ensure_pulled "$PUBLISHED_POSTGRES" "$PUBLISHED_POSTGRES"
 	ensure_postgres_image "$PUBLISHED_POSTGRES"
+	has_image "$PUBLISHED_ENGINES" || step "build image $PUBLISHED_ENGINES" build_published_engines
+	ensure_engines_image "$PUBLISHED_ENGINES"
 	has_image "$PUBLISHED_TOOLS" || step "build image $PUBLISHED_TOOLS" build_published_tools
 	ensure_csi_image "$PUBLISHED_TOOLS"
 }
@@ -28,4 +31,9 @@ ensure_pulled() {
 
 build_published_tools() {
 	docker build -t "$PUBLISHED_TOOLS" -f "$CLUSTER_DIR/images/csi-btrfs/Dockerfile.tools" "$CLUSTER_DIR/images/csi-btrfs"
+}
+
+build_published_engines() {
+	docker build -t "$PUBLISHED_ENGINES" -f "$CLUSTER_DIR/images/engines/Dockerfile.base" \
+		--build-arg "PACKAGES=${ENGINES_PACKAGES//,/ }" "$CLUSTER_DIR/images/engines"
 }
