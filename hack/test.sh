@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# test.sh: runs every test that needs no cluster, after it has set up what they need: PostgreSQL, MariaDB and btrfs programs from
-# Debian, PostgreSQL servers of other versions, and kube-apiserver, etcd and MinIO built from Go modules. As root on
-# Debian or Ubuntu it installs packages; elsewhere it runs itself in a container.
+# test.sh: runs every test that needs no cluster, after it has set up what they need: PostgreSQL, MariaDB, Redis and btrfs
+# programs from Debian, PostgreSQL servers of other versions, and kube-apiserver, etcd and MinIO built from Go modules. As
+# root on Debian or Ubuntu it installs packages; elsewhere it runs itself in a container.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -12,15 +12,21 @@ TEST_IMAGE="${TEST_IMAGE:-golang:1.26-bookworm}"
 missing_packages() {
 	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql postgresql-client
 	{ [ -x /usr/sbin/mariadbd ] && [ -x /usr/bin/mariadb-dump ]; } || echo mariadb-server-core mariadb-client
+	command -v redis-server >/dev/null || echo redis-server
 	command -v mkfs.btrfs >/dev/null || echo btrfs-progs
 	command -v npm >/dev/null || echo npm
 	command -v node >/dev/null || echo nodejs
 }
 
-# install_packages installs what is missing. Debian starts a database cluster of its own with the server unless it is
+# install_packages installs what is missing. Debian starts the servers, and makes a database cluster of its own, unless it is
 # told not to; the tests start theirs.
 install_packages() {
-	local conf=/etc/postgresql-common/createcluster.conf
+	local conf=/etc/postgresql-common/createcluster.conf policy=/usr/sbin/policy-rc.d
+	if [ ! -e "$policy" ]; then
+		printf '#!/bin/sh\nexit 101\n' >"$policy"
+		chmod +x "$policy"
+		trap 'rm -f /usr/sbin/policy-rc.d' EXIT # the function's own variable is gone by then
+	fi
 	if [ ! -e "$conf" ]; then
 		mkdir -p "${conf%/*}"
 		echo 'create_main_cluster = false' >"$conf"
