@@ -2,15 +2,12 @@ package engine
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,7 +90,7 @@ func (q quietDriver) Print(v ...any) {
 }
 
 func (a Access) myConfig() (*mysql.Config, error) {
-	security, err := a.myTLS()
+	security, err := a.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -113,50 +110,6 @@ func (a Access) myPort() int {
 		return mariaDB{}.DefaultPort()
 	}
 	return a.Port
-}
-
-// myTLS is how the connection is protected; nil where it is not.
-func (a Access) myTLS() (*tls.Config, error) {
-	config := &tls.Config{ServerName: a.Host, MinVersion: tls.VersionTLS12}
-	switch a.TLSMode {
-	case TLSDisable:
-		return nil, nil //nolint:nilnil // the driver's word for no TLS
-	case TLSRequire:
-		config.InsecureSkipVerify = true //nolint:gosec // the mode that checks nothing was asked for
-		return config, nil
-	case TLSVerifyCA, TLSVerifyFull:
-	default:
-		return nil, Permanent(ReasonInvalidTask, "TLS mode %q is none of Disable, Require, VerifyCA and VerifyFull", a.TLSMode)
-	}
-	file, err := a.caFile()
-	if err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read the certificate authority: %w", err)
-	}
-	config.RootCAs = x509.NewCertPool()
-	if !config.RootCAs.AppendCertsFromPEM(raw) {
-		return nil, Permanent(ReasonServerCertificate, "tls.caSecretRef holds no PEM certificate")
-	}
-	if a.TLSMode == TLSVerifyCA {
-		config.InsecureSkipVerify = true //nolint:gosec // the chain is checked below, without the name
-		config.VerifyConnection = chainOf(config.RootCAs)
-	}
-	return config, nil
-}
-
-// chainOf checks who signed a certificate and not whom it names.
-func chainOf(roots *x509.CertPool) func(tls.ConnectionState) error {
-	return func(state tls.ConnectionState) error {
-		options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
-		for _, certificate := range state.PeerCertificates[1:] {
-			options.Intermediates.AddCert(certificate)
-		}
-		_, err := state.PeerCertificates[0].Verify(options)
-		return err
-	}
 }
 
 func (s *mySession) close() {
