@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-dev/holdfast/contract"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
+	"github.com/holdfast-dev/holdfast/testutil/tlstest"
 )
 
 func TestServerThatLetsNobodyIn(t *testing.T) {
@@ -121,7 +122,7 @@ func TestTLSModes(t *testing.T) {
 	s := pgtest.Start(t, "15")
 	ca := s.EnableTLS(t)
 	other := filepath.Join(t.TempDir(), "other.crt")
-	pgtest.WriteCA(t, other)
+	tlstest.WriteCA(t, other)
 	f := newFixtureOn(t, s)
 	s.Exec(t, "postgres", `CREATE TABLE t (i int)`)
 	for name, c := range map[string]struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-dev/holdfast/contract"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/testutil/mariadbtest"
-	"github.com/holdfast-dev/holdfast/testutil/pgtest"
+	"github.com/holdfast-dev/holdfast/testutil/tlstest"
 )
 
 func TestMariaDBThatLetsNobodyIn(t *testing.T) {
@@ -107,7 +107,7 @@ func TestMariaDBTLSModes(t *testing.T) {
 	s := mariadbtest.Start(t)
 	ca := s.EnableTLS(t)
 	other := filepath.Join(t.TempDir(), "other.crt")
-	pgtest.WriteCA(t, other)
+	tlstest.WriteCA(t, other)
 	f := newMariaFixtureOn(t, s)
 	s.Exec(t, "", "CREATE DATABASE d", "CREATE TABLE d.t (i INT)", "CREATE USER safe@'%' IDENTIFIED BY 'safe:pass' REQUIRE SSL", "GRANT ALL ON *.* TO safe@'%'")
 	f.secret = credentials(t, "safe", "safe:pass")

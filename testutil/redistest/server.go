@@ -1,0 +1,208 @@
+// Package redistest starts real Redis servers for tests: Debian's, on a free port of the loopback interface, with their data in a
+// temporary folder, and stopped with the test.
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+)
+
+const (
+	// Superuser of every server.
+	Superuser = "default"
+	// Password of the superuser: one that every kind of careless quoting breaks.
+	Password = "r@:/%'\" \\ß$x#;`\t\\n"
+
+	startPatience = 30 * time.Second
+)
+
+// ContentScript prints, by EVAL, a line for each key of a database that tells it and its content from all others.
+//
+//go:embed content.lua
+var ContentScript string
+
+// Server is a running Redis.
+type Server struct {
+	Host string
+	Port int
+
+	dir    string
+	config []string
+
+	mu      sync.Mutex
+	command *exec.Cmd
+	gone    chan struct{}
+	log     bytes.Buffer
+}
+
+// Start starts a server for one test. config are further lines of redis.conf.
+func Start(tb testing.TB, config ...string) *Server {
+	tb.Helper()
+	s, err := launch(config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.remove)
+	return s
+}
+
+func launch(config []string) (*Server, error) {
+	logging.Disable()
+	s := &Server{Host: "127.0.0.1", config: config}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "holdfast-redis-"); err != nil {
+		return nil, err
+	}
+	if s.Port, err = freePort(); err == nil {
+		err = s.Restart()
+	}
+	if err != nil {
+		s.remove()
+		return nil, fmt.Errorf("redis-server: %w\n%s", err, s.log.String())
+	}
+	return s, nil
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+}
+
+// Restart starts the server on its port with its data, and waits until it takes commands. config are further lines of redis.conf
+// from now on.
+func (s *Server) Restart(config ...string) error {
+	s.config = append(s.config, config...)
+	lines := append([]string{"bind 127.0.0.1", fmt.Sprintf("port %d", s.Port), "dir " + s.dir, "unixsocket " + s.socket(), `save ""`,
+		"repl-diskless-sync-delay 0", fmt.Sprintf("user %s on ~* &* +@all #%x", Superuser, sha256.Sum256([]byte(Password)))}, s.config...)
+	cmd := exec.Command("redis-server", "-")
+	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &s.log, &s.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("the tests need Redis: apt-get install redis-server: %w", err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(gone)
+	}()
+	s.mu.Lock()
+	s.command, s.gone = cmd, gone
+	s.mu.Unlock()
+	return s.awaitReady(gone)
+}
+
+func (s *Server) socket() string { return filepath.Join(s.dir, "socket") }
+
+func (s *Server) awaitReady(gone chan struct{}) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	client := s.open(0)
+	defer func() { _ = client.Close() }()
+	for {
+		err := client.Ping(ctx).Err()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-gone:
+			return errors.New("the server ended at once")
+		case <-ctx.Done():
+			return fmt.Errorf("the server takes no commands: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Kill ends the server at once, as a crash of its machine would, and waits until it is gone.
+func (s *Server) Kill() { s.signal(syscall.SIGKILL) }
+
+func (s *Server) signal(signal syscall.Signal) {
+	s.mu.Lock()
+	cmd, gone := s.command, s.gone
+	s.mu.Unlock()
+	if cmd == nil {
+		return
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, signal)
+	<-gone
+}
+
+func (s *Server) remove() {
+	s.Kill()
+	_ = os.RemoveAll(s.dir)
+}
+
+// open connects by the socket, which stays without TLS.
+func (s *Server) open(database int) *redis.Client {
+	return redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket(), Username: Superuser, Password: Password, DB: database,
+		MaxRetries: -1, DisableIdentity: true, ReadTimeout: time.Minute})
+}
+
+// Client opens a connection of the superuser to a database, which is closed with the test.
+func (s *Server) Client(tb testing.TB, database int) *redis.Client {
+	tb.Helper()
+	client := s.open(database)
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Do runs one command in a database and returns what was answered, as text.
+func (s *Server) Do(tb testing.TB, database int, command ...any) string {
+	tb.Helper()
+	client := s.open(database)
+	defer func() { _ = client.Close() }()
+	reply, err := client.Do(context.Background(), command...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		tb.Fatalf("%v: %v", command, err)
+	}
+	return fmt.Sprint(reply)
+}
+
+// Content tells the keys of a database and what they hold, a line each.
+func (s *Server) Content(tb testing.TB, database int) string {
+	tb.Helper()
+	client := s.open(database)
+	defer func() { _ = client.Close() }()
+	lines, err := client.Eval(context.Background(), ContentScript, nil).StringSlice()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Keys is how many keys each database holds, such as db0=3 db7=1.
+func (s *Server) Keys(tb testing.TB) string {
+	tb.Helper()
+	var held []string
+	for line := range strings.Lines(s.Do(tb, 0, "INFO", "keyspace")) {
+		name, counts, found := strings.Cut(strings.TrimSpace(line), ":keys=")
+		if count, _, _ := strings.Cut(counts, ","); found {
+			held = append(held, name+"="+count)
+		}
+	}
+	return strings.Join(held, " ")
+}
+
+// Address is host and port.
+func (s *Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
