@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-dev/holdfast/testutil/mariadbtest"
 	"github.com/holdfast-dev/holdfast/testutil/miniotest"
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
+	"github.com/holdfast-dev/holdfast/testutil/redistest"
 )
 
 // fixture is what one test's tasks share: a server, a bucket and an object of each kind.
@@ -135,8 +136,10 @@ func (j *job) runContext(ctx context.Context, verb contract.Verb) contract.Resul
 	if _, err := contract.DecodeResult(result.Encode()); err != nil {
 		j.t.Fatalf("%s: %v", verb, err)
 	}
-	if text := string(result.Encode()) + j.logText(); strings.Contains(text, pgtest.Password) || strings.Contains(text, mariadbtest.Password) {
-		j.t.Fatalf("%s: the password stands in a log or a result", verb)
+	for _, password := range []string{pgtest.Password, mariadbtest.Password, redistest.Password} {
+		if text := string(result.Encode()) + j.logText(); strings.Contains(text, password) {
+			j.t.Fatalf("%s: the password stands in a log or a result", verb)
+		}
 	}
 	return result
 }

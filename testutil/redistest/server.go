@@ -206,3 +206,6 @@ func (s *Server) Keys(tb testing.TB) string {
 
 // Address is host and port.
 func (s *Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+// Dir is where the server keeps its files.
+func (s *Server) Dir() string { return s.dir }

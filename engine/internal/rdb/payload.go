@@ -12,10 +12,11 @@ type Payload struct {
 // NewPayload begins a payload with the type of its value.
 func NewPayload(valueType byte) Payload { return Payload{Sum(0, []byte{valueType}), 1} }
 
-// Add accounts for more of the value.
-func (p *Payload) Add(value []byte) {
+// Write accounts for more of the value.
+func (p *Payload) Write(value []byte) (int, error) {
 	p.sum = Sum(p.sum, value)
 	p.length += uint64(len(value))
+	return len(value), nil
 }
 
 // footerLength is that of what stands behind the value: two bytes for the version and eight for the checksum.

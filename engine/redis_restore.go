@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A restore loads each database into a spare one, one of the server's numbers that holds no key, and puts all of them in place
+// by a single transaction:
+//
+//	read the artifact whole, to see that it can be restored → mark the spares → RESTORE each key into them → compare the counts
+//	→ MULTI, SWAPDB target spare, …, EXEC: all or none → note it down → FLUSHDB what was swapped out
+//
+// A key that bears the UID of the restore marks each spare, so that a later run knows what is its own. In the transaction the mark
+// moves to what was swapped out. Only databases with this mark are ever flushed, unless the server has no spare number: then the
+// target itself is flushed and loaded, and the safety backup alone is the way back.
+type redisRestore struct {
+	*redisConn
+	Restoration
+	info  redisServer
+	items []*redisItem
+	plan  *redisPlan
+	// inPlace says that the targets themselves are loaded.
+	inPlace bool
+	// format is the newest version of the format that the server reads.
+	format int
+	begun  time.Time
+	notes  []string
+}
+
+// redisItem is one database of a restore.
+type redisItem struct {
+	source string // number in the artifact; empty where a foreign file's only database is meant
+	target string
+	spare  string
+	exists bool
+	loaded redisCounts
+}
+
+// States of a mark.
+const (
+	markLoading  = "loading"
+	markReplaced = "replaced"
+	markDone     = "done" // loaded in place
+)
+
+func newRedisRestore(ctx context.Context, a Access, restoration Restoration) (*redisRestore, error) {
+	pairs, err := redisNames(restoration.Artifact, a.Databases)
+	if err != nil {
+		return nil, err
+	}
+	if len(strings.ReplaceAll(a.UID, "-", "")) < 12 {
+		return nil, Permanent(ReasonInvalidTask, "the task's object has no UID to mark databases by")
+	}
+	c, err := openRedis(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	r := &redisRestore{redisConn: c, Restoration: restoration, begun: time.Now()}
+	if r.info, err = c.server(ctx); err != nil {
+		c.close()
+		return nil, err
+	}
+	held := r.info.keys()
+	for _, pair := range pairs {
+		r.items = append(r.items, &redisItem{source: pair.source, target: pair.target, exists: held[pair.target] > 0})
+	}
+	return r, nil
+}
+
+// ProbeTarget looks at the server before a restore.
+func (redisEngine) ProbeTarget(ctx context.Context, a Access, artifact Artifact) (Target, error) {
+	r, err := newRedisRestore(ctx, a, Restoration{Artifact: artifact})
+	if err != nil {
+		return Target{}, err
+	}
+	defer r.close()
+	target := Target{Version: r.info.version}
+	for _, item := range r.items {
+		if err := r.choose(ctx, item.target); err != nil {
+			return Target{}, err
+		}
+		target.Databases = append(target.Databases, item.target)
+		if item.exists {
+			target.Existing = append(target.Existing, item.target)
+		}
+	}
+	if err := r.isPrimary(); err != nil {
+		return Target{}, err
+	}
+	return target, r.may(ctx, []string{"SET", r.mark(), "x"}, []string{"GET", r.mark()}, []string{"DEL", r.mark()}, []string{"DUMP", r.mark()},
+		[]string{"RESTORE", "k", "0", "v", "ABSTTL"}, []string{"DBSIZE"}, []string{"MULTI"}, []string{"EXEC"}, []string{"SWAPDB", "0", "1"},
+		[]string{"FLUSHDB", "ASYNC"})
+}
+
+func (r *redisRestore) isPrimary() error {
+	if r.info.info["role"] != "slave" {
+		return nil
+	}
+	return Permanent(ReasonServerNotSupported, "%s is a replica of %s, which takes no writes: set spec.database.host to the primary, or to a Service that "+
+		"leads to it", r.where(), r.info.info["master_host"])
+}
+
+// Restore restores an artifact.
+func (redisEngine) Restore(ctx context.Context, a Access, restoration Restoration) (string, error) {
+	r, err := newRedisRestore(ctx, a, restoration)
+	if err != nil {
+		return "", err
+	}
+	defer r.close()
+	marked, err := r.marked(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !r.Swapped && len(marked[markReplaced]) == 0 && len(marked[markDone]) == 0 {
+		if err := r.putInPlace(ctx, marked); err != nil {
+			return "", err
+		}
+	}
+	if err := r.OnSwapped(); err != nil {
+		return "", fmt.Errorf("the restored databases are in place, but that could not be noted down: %w", err)
+	}
+	r.finish(ctx)
+	return strings.Join(r.notes, "; "), nil
+}
+
+// mark is the key that bears the UID of the restore.
+func (r *redisRestore) mark() string { return "holdfast:restore:" + r.UID }
+
+// marked are the databases that earlier runs marked, by the state that the mark has.
+func (r *redisRestore) marked(ctx context.Context) (map[string][]string, error) {
+	marked := map[string][]string{}
+	for database := range r.info.keys() {
+		if err := r.choose(ctx, database); err != nil {
+			return nil, err
+		}
+		state, err := r.text(ctx, "GET", r.mark())
+		if err != nil {
+			if e, ok := errors.AsType[*Error](err); ok && strings.Contains(e.Message, "WRONGTYPE") {
+				continue // somebody else's
+			}
+			return nil, err
+		}
+		if state != "" {
+			marked[state] = append(marked[state], database)
+		}
+	}
+	return marked, nil
+}
+
+func (r *redisRestore) putInPlace(ctx context.Context, marked map[string][]string) error {
+	if err := r.prepare(ctx, marked[markLoading]); err != nil {
+		return r.state(err, "was not touched")
+	}
+	err := r.load(ctx)
+	if err == nil {
+		err = r.loadFunctions(ctx)
+	}
+	if err == nil {
+		err = r.swap(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	if r.inPlace {
+		return r.state(err, "is half restored, and what it held is in the safety backup, status.url")
+	}
+	r.cleanUp(ctx)
+	return r.state(err, "was not touched")
+}
+
+// prepare does all that can be known before anything is written.
+func (r *redisRestore) prepare(ctx context.Context, loading []string) error {
+	if err := r.isPrimary(); err != nil {
+		return err
+	}
+	var err error
+	if r.plan, err = planRedis(ctx, r.Artifact, r.items, r.begun); err != nil {
+		return err
+	}
+	for _, item := range r.items {
+		if err := r.mayLose(item, loading); err != nil {
+			return err
+		}
+	}
+	if err := r.hasRoom(); err != nil {
+		return err
+	}
+	for _, database := range loading {
+		if r.isTarget(database) {
+			continue // it was being loaded in place, and will be again
+		}
+		if err := r.empty(ctx, database); err != nil {
+			return err
+		}
+	}
+	if err := r.chooseSpares(ctx); err != nil {
+		return err
+	}
+	return r.markSpares(ctx)
+}
+
+func (r *redisRestore) isTarget(database string) bool {
+	return slices.ContainsFunc(r.items, func(item *redisItem) bool { return item.target == database })
+}
+
+// mayLose fails when a database would be replaced that no safety backup holds: its keys came to be after the inspection.
+func (r *redisRestore) mayLose(item *redisItem, loading []string) error {
+	if !item.exists || !r.Options.SavedOnly || slices.Contains(r.Options.Saved, item.target) || slices.Contains(loading, item.target) {
+		return nil
+	}
+	return Permanent(ReasonTargetNotSaved, "database %s of %s was filled after this restore looked, so no safety backup holds it: create a new "+
+		"DatabaseRestore, which will save it first", item.target, r.where())
+}
+
+// hasRoom fails when keys of the server would be pushed out to make room.
+func (r *redisRestore) hasRoom() error {
+	most, used := r.info.number("maxmemory"), r.info.number("used_memory")
+	if most == 0 || used+r.plan.bytes <= most {
+		return nil
+	}
+	return Permanent(ReasonRestoreToolFailed, "%s has room for %d MiB more below its maxmemory, and the restore needs %d MiB at the least, beside the keys that it "+
+		"replaces: raise maxmemory, or empty the database first (FLUSHDB), whose keys are in the safety backup, status.url, by now", r.where(),
+		(most-used)>>20, r.plan.bytes>>20+1)
+}
+
+// state says of a failure what became of the databases.
+func (r *redisRestore) state(err error, was string) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	var names []string
+	for _, item := range r.items {
+		names = append(names, item.target)
+	}
+	what := "database " + names[0] + " " + was
+	if len(names) > 1 {
+		what = "of the databases " + strings.Join(names, ", ") + " each " + was
+	}
+	return &Error{Reason: e.Reason, Message: e.Message + " (" + what + ")", Retryable: e.Retryable, cause: err}
+}
