@@ -1,13 +1,9 @@
 package controllers
 
 import (
-	"context"
-
-	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/controllers/flow"
@@ -16,6 +12,9 @@ import (
 // ScheduleMetrics computes metrics of BackupSchedules whenever they are asked for, from the status of the objects that are
 // there: a schedule that is gone has none, and a restart of the operator changes none. Labels are namespace and schedule,
 // so that their number is bounded by that of the schedules.
+//
+// They are written as text right away. As a collector's series, those of 10,000 schedules would fill as much memory as all
+// else that the operator holds, at every reading.
 type ScheduleMetrics struct {
 	// Reader lists the schedules: the manager's cache.
 	Reader client.Reader
@@ -23,9 +22,8 @@ type ScheduleMetrics struct {
 
 // scheduleMetric is one metric: it has a value for a schedule, or none.
 type scheduleMetric struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(*v1alpha1.BackupSchedule) (float64, bool)
+	name, help, kind string
+	value            func(*v1alpha1.BackupSchedule) (float64, bool)
 }
 
 var scheduleMetrics = []scheduleMetric{
@@ -64,15 +62,11 @@ var scheduleMetrics = []scheduleMetric{
 }
 
 func gauge(name, help string, value func(*v1alpha1.BackupSchedule) (float64, bool)) scheduleMetric {
-	return scheduleMetric{scheduleDesc(name, help), prometheus.GaugeValue, value}
+	return scheduleMetric{"holdfast_schedule_" + name, help, "gauge", value}
 }
 
 func counter(name, help string, value func(*v1alpha1.BackupSchedule) (float64, bool)) scheduleMetric {
-	return scheduleMetric{scheduleDesc(name, help), prometheus.CounterValue, value}
-}
-
-func scheduleDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("holdfast_schedule_"+name, help, []string{"namespace", "schedule"}, nil)
+	return scheduleMetric{"holdfast_schedule_" + name, help, "counter", value}
 }
 
 func seconds(t *metav1.Time) (float64, bool) {
@@ -87,28 +81,4 @@ func truth(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// Describe tells Prometheus' registry which metrics there are.
-func (ScheduleMetrics) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, metric := range scheduleMetrics {
-		descriptions <- metric.desc
-	}
-}
-
-// Collect computes the metrics. Where the schedules cannot be listed there are none: no figure is better than an old one.
-func (m ScheduleMetrics) Collect(metrics chan<- prometheus.Metric) {
-	list := &v1alpha1.BackupScheduleList{}
-	if err := m.Reader.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
-		log.Log.Error(err, "listing BackupSchedules for metrics")
-		return
-	}
-	for i := range list.Items {
-		schedule := &list.Items[i]
-		for _, metric := range scheduleMetrics {
-			if value, known := metric.value(schedule); known {
-				metrics <- prometheus.MustNewConstMetric(metric.desc, metric.kind, value, schedule.Namespace, schedule.Name)
-			}
-		}
-	}
 }

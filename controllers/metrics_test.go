@@ -1,10 +1,18 @@
 package controllers_test
 
 import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/controllers"
@@ -14,22 +22,25 @@ import (
 // figures are the metrics of a world's schedules, by name; each is of the schedule "orders" alone.
 func (n nightly) figures() map[string]float64 {
 	n.t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(controllers.ScheduleMetrics{Reader: n.server})
-	families, err := registry.Gather()
-	if err != nil {
+	var text strings.Builder
+	if err := (controllers.ScheduleMetrics{Reader: n.server}).Write(n.t.Context(), &text); err != nil {
 		n.t.Fatal(err)
 	}
 	found := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			labels := metric.GetLabel()
-			if len(labels) != 2 || labels[0].GetValue() != testutil.Namespace || labels[1].GetValue() != "orders" {
-				n.t.Errorf("%s has the labels %v", family.GetName(), labels)
-			}
-			value := metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
-			found[strings.TrimPrefix(family.GetName(), "holdfast_schedule_")] = value
+	for line := range strings.Lines(text.String()) {
+		if strings.HasPrefix(line, "#") {
+			continue
 		}
+		series, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, labels, _ := strings.Cut(strings.TrimPrefix(series, "holdfast_schedule_"), "{")
+		if want := `namespace="` + testutil.Namespace + `",schedule="orders"}`; labels != want {
+			n.t.Errorf("%s has the labels %s, want %s", name, labels, want)
+		}
+		value, err := strconv.ParseFloat(number, 64)
+		if _, twice := found[name]; err != nil || twice {
+			n.t.Errorf("%q is no sample, or there are two (%v)", line, err)
+		}
+		found[name] = value
 	}
 	return found
 }
@@ -66,5 +77,66 @@ func TestMetricsFollowFromTheSchedules(t *testing.T) {
 	n.remove(n.get())
 	if left := n.figures(); len(left) > 0 {
 		t.Errorf("of a schedule that is gone there are still %v", left)
+	}
+}
+
+// others is a handler of other metrics, as the operator's own.
+func others() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "other", Help: "Another metric."}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
+// asPrometheus asks for metrics with the headers of a Prometheus that prefers another format.
+func (n nightly) asPrometheus(first http.Handler) *http.Response {
+	n.t.Helper()
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+	request.Header.Set("Accept-Encoding", "gzip")
+	recorder := httptest.NewRecorder()
+	controllers.ScheduleMetrics{Reader: n.server}.Behind(first).ServeHTTP(recorder, request)
+	answer := recorder.Result()
+	if got := answer.Header.Get("Content-Encoding"); got != "gzip" {
+		n.t.Errorf("the answer is packed as %q", got)
+	}
+	body, err := gzip.NewReader(answer.Body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	answer.Body = body
+	return answer
+}
+
+func TestMetricsComeBehindTheOthersInOneFormat(t *testing.T) {
+	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), testutil.Schedule("users", hourly).Build())
+	n.see()
+	answer := n.asPrometheus(others())
+	if kind := answer.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
+		t.Errorf("it is %s", kind)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"other 0\n# HELP holdfast_", fmt.Sprintf("holdfast_schedule_ready{namespace=%q,schedule=\"orders\"} 1\n", testutil.Namespace),
+		fmt.Sprintf("holdfast_schedule_ready{namespace=%q,schedule=\"users\"} 0\n", testutil.Namespace),
+	} {
+		if !strings.Contains(string(text), line) {
+			t.Errorf("there is no %q in\n%s", line, text)
+		}
+	}
+	problems, err := promlint.New(strings.NewReader(string(text))).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("the format is wrong, or the names are: %v, %v", err, problems)
+	}
+}
+
+func TestMetricsAreNotPutBehindAnError(t *testing.T) {
+	n := newNightly(t, testutil.Schedule("orders", hourly).Build())
+	answer := n.asPrometheus(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", http.StatusInternalServerError) }))
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusInternalServerError || string(text) != "broken\n" {
+		t.Errorf("the answer is %d %q, %v", answer.StatusCode, text, err)
 	}
 }

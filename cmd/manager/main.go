@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -13,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
@@ -73,10 +74,12 @@ func run(o options) error {
 	if o.agentImage == "" {
 		return fmt.Errorf("--agent-image is needed: the image that this manager runs from, such as holdfast:%s", version)
 	}
-	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), managerOptions(o))
+	schedules := &controllers.ScheduleMetrics{}
+	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), managerOptions(o, schedules))
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
+	schedules.Reader = mgr.GetClient()
 	if err := register(mgr, o); err != nil {
 		return err
 	}
@@ -87,10 +90,10 @@ func run(o options) error {
 	return nil
 }
 
-func managerOptions(o options) ctrl.Options {
+func managerOptions(o options, schedules *controllers.ScheduleMetrics) ctrl.Options {
 	return ctrl.Options{
 		Scheme:                        scheme(),
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress, FilterProvider: behind(schedules)},
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "manager.holdfast.dev",
@@ -99,6 +102,13 @@ func managerOptions(o options) ctrl.Options {
 		// to ask next to nothing. It still lapses 15 seconds after an operator that was killed.
 		RetryPeriod: ptr.To(4 * time.Second),
 		Cache:       controllers.CacheOptions(),
+	}
+}
+
+// behind puts the metrics of schedules behind those of the registry. They are there when the server starts.
+func behind(schedules *controllers.ScheduleMetrics) func(*rest.Config, *http.Client) (metricsserver.Filter, error) {
+	return func(*rest.Config, *http.Client) (metricsserver.Filter, error) {
+		return func(_ logr.Logger, first http.Handler) (http.Handler, error) { return schedules.Behind(first), nil }, nil
 	}
 }
 
@@ -122,9 +132,6 @@ func register(mgr ctrl.Manager, o options) error {
 	})
 	if err != nil {
 		return err
-	}
-	if err := metrics.Registry.Register(controllers.ScheduleMetrics{Reader: mgr.GetClient()}); err != nil {
-		return fmt.Errorf("registering the metrics of schedules: %w", err)
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the health check: %w", err)
