@@ -58,6 +58,9 @@ func (a Access) redisRefused(refused redisRefusal) error {
 	case "WRONGPASS", "NOAUTH":
 		return Permanent(ReasonAuthenticationFailed, "%s does not let user %q in: check the name and the password in the Secret of "+
 			"spec.database.credentialsSecretRef (the user is called default where no other was made): %w", a.where(), a.Username, refused)
+	case "DENIED":
+		return Permanent(ReasonAuthenticationFailed, "%s is in protected mode, in which it talks to nobody from other machines: give its user default a password "+
+			"(requirepass), or set protected-mode no", a.where())
 	case "NOPERM":
 		return a.denied(refused, "")
 	case "READONLY":

@@ -28,7 +28,7 @@ start_mariadb() {
 }
 
 start_redis() {
-	exec redis-server /credentials/setup --dir /data --appendonly yes --port 0 --unixsocket /tmp/socket --tls-port 6379 \
+	exec redis-server /credentials/setup --dir /data --protected-mode no --appendonly yes --port 0 --unixsocket /tmp/socket --tls-port 6379 \
 		--tls-cert-file /tls/tls.crt --tls-key-file /tls/tls.key --tls-ca-cert-file /tls/tls.crt --tls-auth-clients no
 }
 
