@@ -183,7 +183,7 @@ func TestRedisLargeValues(t *testing.T) {
 // A snapshot is of one moment, whatever is written meanwhile.
 func TestRedisUnderWriteLoad(t *testing.T) {
 	t.Parallel()
-	f := newRedisFixture(t)
+	f := newRedisFixture(t, "repl-diskless-sync-delay 2") // as servers do by default, it lets the client wait at first
 	f.db.Do(t, 0, "EVAL", "for i = 1, 50000 do redis.call('SET', 'k' .. i, string.rep(redis.sha1hex(i), 20)) end", 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -68,23 +68,16 @@ func (c *redisConn) follow(ctx context.Context) (snapshot io.Reader, mark string
 	return io.LimitReader(c.in, length), "", nil
 }
 
-// announcement waits for the line before the snapshot. While the server prepares it, it sends empty lines.
+// announcement waits for the line before the snapshot.
 func (c *redisConn) announcement(ctx context.Context) (string, error) {
-	for {
-		if err := c.wait(ctx); err != nil {
-			return "", err
-		}
-		line, err := c.in.ReadString('\n')
-		if err != nil {
-			return "", err
-		}
-		switch line = strings.Trim(line, "\r\n"); {
-		case strings.HasPrefix(line, "-"):
-			return "", redisRefusal(line[1:])
-		case line != "":
-			return line, nil
-		}
+	if err := c.wait(ctx); err != nil {
+		return "", err
 	}
+	line, err := c.line()
+	if err == nil && strings.HasPrefix(line, "-") {
+		return "", redisRefusal(line[1:])
+	}
+	return line, err
 }
 
 func refusedBy(err error) bool {

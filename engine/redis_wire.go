@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -199,20 +200,18 @@ func (c *redisConn) bulk(count int) (any, error) {
 	return string(raw[:count]), nil
 }
 
-// line reads a line that is not empty.
+// line reads a line. A server that prepares a snapshot sends empty ones before its answer.
 func (c *redisConn) line() (string, error) {
-	raw, err := c.in.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		return "", fmt.Errorf("the server does not speak Redis's protocol: it answered %.40q", raw)
+	for {
+		raw, err := c.in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return "", fmt.Errorf("the server does not speak Redis's protocol: it answered %.40q", raw)
+		}
+		if err != nil {
+			return "", err
+		}
+		if text := strings.TrimRight(string(raw), "\r\n"); text != "" {
+			return text, nil
+		}
 	}
-	if err != nil {
-		return "", err
-	}
-	for len(raw) > 0 && (raw[len(raw)-1] == '\n' || raw[len(raw)-1] == '\r') {
-		raw = raw[:len(raw)-1]
-	}
-	if len(raw) == 0 {
-		return "", errors.New("the server does not speak Redis's protocol: it answered with an empty line")
-	}
-	return string(raw), nil
 }
