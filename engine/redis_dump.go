@@ -70,10 +70,7 @@ func (c *redisConn) follow(ctx context.Context) (snapshot io.Reader, mark string
 
 // announcement waits for the line before the snapshot.
 func (c *redisConn) announcement(ctx context.Context) (string, error) {
-	if err := c.wait(ctx); err != nil {
-		return "", err
-	}
-	line, err := c.line()
+	line, err := c.line(ctx)
 	if err == nil && strings.HasPrefix(line, "-") {
 		return "", redisRefusal(line[1:])
 	}

@@ -149,10 +149,7 @@ func (c *redisConn) flush(ctx context.Context) error {
 
 // receive reads one answer.
 func (c *redisConn) receive(ctx context.Context) (any, error) {
-	if err := c.wait(ctx); err != nil {
-		return nil, err
-	}
-	line, err := c.line()
+	line, err := c.line(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -201,8 +198,11 @@ func (c *redisConn) bulk(count int) (any, error) {
 }
 
 // line reads a line. A server that prepares a snapshot sends empty ones before its answer.
-func (c *redisConn) line() (string, error) {
+func (c *redisConn) line(ctx context.Context) (string, error) {
 	for {
+		if err := c.wait(ctx); err != nil {
+			return "", err
+		}
 		raw, err := c.in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			return "", fmt.Errorf("the server does not speak Redis's protocol: it answered %.40q", raw)
