@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/testutil/mariadbtest"
 	"github.com/holdfast-dev/holdfast/testutil/miniotest"
+	"github.com/holdfast-dev/holdfast/testutil/mongotest"
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
 )
 
@@ -16,6 +17,7 @@ var servers = []func(tests) int{
 	func(m tests) int { return miniotest.Run(m) },
 	func(m tests) int { return pgtest.Run(m) },
 	func(m tests) int { return mariadbtest.Run(m) },
+	func(m tests) int { return mongotest.Run(m) },
 }
 
 // within is the rest of the servers, and the tests within all of them.

@@ -1,0 +1,365 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/holdfast-dev/holdfast/engine/internal/mongoarchive"
+)
+
+// A restore loads each collection under a temporary name of the same database, and puts it in place by renames, which MongoDB
+// does at once and whatever the size:
+//
+//	load holdfast_tmp_<uid>_new_<collection>, make its indexes → count → try the views
+//	→ note down what is there (the mark) → for each collection: rename the old one to holdfast_tmp_<uid>_old_<collection>,
+//	and the new one into its place → what cannot be renamed → views → users and roles → note it down → drop what is left
+//
+// Up to the mark, nothing of the old data is touched; from there on, each step is one that a later run can tell to be done.
+// A failure among the renames is undone. Only what cannot be renamed (time series) is dropped before it is loaded again,
+// after it has been loaded once on trial.
+type mongoRestore struct {
+	*mongoSession
+	Restoration
+	prelude mongoarchive.Prelude
+	items   []*mongoItem
+	notes   []string
+}
+
+// mongoItem is one database of a restore.
+type mongoItem struct {
+	source string // name in the artifact
+	target string
+	exists bool
+	parts  []*mongoPart
+}
+
+// mongoPart is a collection of the artifact.
+type mongoPart struct {
+	mongoarchive.Collection
+	metadata mongoarchive.Metadata
+	fixed    bool // it cannot be renamed
+}
+
+func newMongoRestore(ctx context.Context, a Access, restoration Restoration) (*mongoRestore, error) {
+	for _, name := range a.Databases {
+		if slices.Contains(ownDatabases, name) {
+			return nil, Permanent(ReasonInvalidTask, "database %q is the server's own, and is not replaced", name)
+		}
+	}
+	pairs, err := mongoPairs(restoration.Artifact, a.Databases)
+	if err != nil {
+		return nil, err
+	}
+	if len(strings.ReplaceAll(a.UID, "-", "")) < 12 {
+		return nil, Permanent(ReasonInvalidTask, "the task's object has no UID to name temporary collections by")
+	}
+	s, err := openMongo(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	r := &mongoRestore{mongoSession: s, Restoration: restoration}
+	if err := s.serves(); err != nil {
+		s.close()
+		return nil, err
+	}
+	for _, pair := range pairs {
+		item := &mongoItem{source: pair.source, target: pair.target}
+		found, err := s.collections(ctx, item.target)
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		item.exists = len(found) > 0
+		r.items = append(r.items, item)
+	}
+	return r, nil
+}
+
+// mongoPairs pairs the databases of an artifact with those that are wanted.
+func mongoPairs(artifact Artifact, wanted []string) ([]namePair, error) {
+	if len(artifact.Databases) > 1 {
+		return clusterNames(artifact.Databases, wanted)
+	}
+	return restoreNames(artifact, wanted)
+}
+
+// ProbeTarget looks at the server and the client program before a restore.
+func (mongoDB) ProbeTarget(ctx context.Context, a Access, artifact Artifact) (Target, error) {
+	r, err := newMongoRestore(ctx, a, Restoration{Artifact: artifact})
+	if err != nil {
+		return Target{}, err
+	}
+	defer r.close()
+	target := Target{Version: r.build.Version}
+	if target.ToolVersion, err = a.findMongoTool(ctx, "mongorestore"); err != nil {
+		return Target{}, err
+	}
+	privileges, err := r.privileges(ctx)
+	if err != nil {
+		return Target{}, err
+	}
+	for _, item := range r.items {
+		target.Databases = append(target.Databases, item.target)
+		if item.exists {
+			target.Existing = append(target.Existing, item.target)
+		}
+		if err := r.need(privileges, item.target, "", "readWrite on the database", "find", "insert", "remove", "listCollections", "createCollection",
+			"createIndex", "dropCollection", "renameCollectionSameDB"); err != nil {
+			return Target{}, err
+		}
+	}
+	return target, nil
+}
+
+// Restore restores an artifact.
+func (mongoDB) Restore(ctx context.Context, a Access, restoration Restoration) (string, error) {
+	prelude, err := readMongoPrelude(restoration.Artifact)
+	if err != nil {
+		return "", err
+	}
+	if len(restoration.Artifact.Databases) == 0 { // its prelude was too long for the inspection
+		restoration.Artifact.Databases = userDatabases(prelude.Databases())
+	}
+	r, err := newMongoRestore(ctx, a, restoration)
+	if err != nil {
+		return "", err
+	}
+	defer r.close()
+	r.prelude = prelude
+	if !r.Swapped {
+		if err := r.putInPlace(ctx); err != nil {
+			return "", err
+		}
+	}
+	if err := r.OnSwapped(); err != nil {
+		return "", fmt.Errorf("the restored databases are in place, but that could not be noted down: %w", err)
+	}
+	r.finish(ctx)
+	return strings.Join(r.notes, "; "), nil
+}
+
+func readMongoPrelude(artifact Artifact) (mongoarchive.Prelude, error) {
+	dump, err := artifact.Open()
+	if err != nil {
+		return mongoarchive.Prelude{}, err
+	}
+	defer func() { _ = dump.Close() }()
+	reader, err := mongoarchive.NewReader(dump)
+	if err != nil {
+		return mongoarchive.Prelude{}, err
+	}
+	return reader.Prelude, nil
+}
+
+func (r *mongoRestore) putInPlace(ctx context.Context) error {
+	if err := r.readParts(); err != nil {
+		return err
+	}
+	mark, err := r.readMark(ctx)
+	if err != nil {
+		return err
+	}
+	if mark != nil {
+		r.recallParts(mark)
+	} else {
+		if mark, err = r.prepare(ctx); err != nil {
+			r.cleanUp(ctx)
+			return r.untouched(err)
+		}
+	}
+	if !mark.Fixed {
+		if err := r.swap(ctx, mark); err != nil {
+			return r.swapFailed(ctx, mark, err)
+		}
+	}
+	for _, step := range []func(context.Context) error{func(ctx context.Context) error { return r.loadFixed(ctx, mark) }, r.makeViews, r.loadAccounts} {
+		if err := step(ctx); err != nil {
+			return r.halfDone(err)
+		}
+	}
+	return nil
+}
+
+// readParts reads what the prelude says of the collections that are wanted.
+func (r *mongoRestore) readParts() error {
+	for _, item := range r.items {
+		for _, c := range r.prelude.Collections {
+			if c.Database != item.source || strings.HasPrefix(c.Name, "$") || temporaryCollection.MatchString(c.Name) ||
+				strings.HasPrefix(c.Name, "system.") && c.Name != scriptsCollection {
+				continue
+			}
+			metadata, err := c.Parse()
+			if err != nil {
+				return Permanent(ReasonRestoreToolFailed, "%w", err)
+			}
+			item.parts = append(item.parts, &mongoPart{Collection: c, metadata: metadata, fixed: c.IsTimeSeries() || c.Name == scriptsCollection})
+		}
+	}
+	return nil
+}
+
+// recallParts makes the parts those that an earlier run loaded.
+func (r *mongoRestore) recallParts(mark *mongoMark) {
+	for i, item := range r.items {
+		loaded := mark.Databases[i].Parts
+		item.parts = slices.DeleteFunc(item.parts, func(p *mongoPart) bool { return !slices.Contains(loaded, p.Name) })
+		for _, name := range loaded {
+			if !slices.ContainsFunc(item.parts, func(p *mongoPart) bool { return p.Name == name }) {
+				item.parts = append(item.parts, newMongoPart(item.source, name))
+			}
+		}
+	}
+}
+
+// newMongoPart is a collection that came to be during the dump.
+func newMongoPart(database, name string) *mongoPart {
+	return &mongoPart{Collection: mongoarchive.Collection{Database: database, Name: name}}
+}
+
+// scriptsCollection holds functions, and can be neither renamed nor be a rename's target.
+const scriptsCollection = "system.js"
+
+// prepare does all that may fail and leaves the old databases as they were, and notes down what they were.
+func (r *mongoRestore) prepare(ctx context.Context) (*mongoMark, error) {
+	for _, item := range r.items {
+		if err := r.mayLose(item); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.mayMakeAccounts(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.dropTemporary(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.loadFresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.tryViews(ctx); err != nil {
+		return nil, err
+	}
+	return r.writeMark(ctx)
+}
+
+// mayLose fails when a database would be replaced that no safety backup holds: it came to be after the inspection.
+func (r *mongoRestore) mayLose(item *mongoItem) error {
+	if !item.exists || !r.Options.SavedOnly || slices.Contains(r.Options.Saved, item.target) {
+		return nil
+	}
+	return Permanent(ReasonTargetNotSaved, "database %q of %s came to be after this restore looked, so no safety backup holds it: create a new "+
+		"DatabaseRestore, which will save it first", item.target, r.where())
+}
+
+// temporary is the name that a collection has for a while: kind is new or old.
+func (r *mongoRestore) temporary(kind, database, collection string) string {
+	prefix := r.temporaryPrefix() + kind + "_"
+	if len(database)+1+len(prefix)+len(collection) > 200 { // of 255 bytes, and some servers take fewer
+		sum := sha256.Sum256([]byte(collection))
+		return prefix + hex.EncodeToString(sum[:])
+	}
+	return prefix + collection
+}
+
+func (r *mongoRestore) temporaryPrefix() string {
+	return temporaryPrefix + strings.ReplaceAll(strings.ToLower(r.UID), "-", "")[:12] + "_"
+}
+
+// dropTemporary drops what this restore made for a while, the mark last: without it, nobody would know what the rest is.
+func (r *mongoRestore) dropTemporary(ctx context.Context) error {
+	for _, item := range r.items {
+		found, err := r.allCollections(ctx, item.target)
+		if err != nil {
+			return err
+		}
+		left := len(found)
+		for _, c := range found {
+			if !strings.HasPrefix(c.Name, r.temporaryPrefix()) || c.Name == r.markName() {
+				continue
+			}
+			if err := r.drop(ctx, item.target, c.Name); err != nil {
+				return err
+			}
+			left--
+		}
+		if left == 0 && len(found) > 0 { // some servers keep a database that has no collection
+			if err := r.command(ctx, item.target, bson.D{{Key: "dropDatabase", Value: 1}}, nil); err != nil {
+				r.Log.Debug("could not drop an empty database", "error", err.Error())
+			}
+		}
+	}
+	return r.drop(ctx, r.items[0].target, r.markName())
+}
+
+func (s *mongoSession) drop(ctx context.Context, database, collection string) error {
+	err := s.client.Database(database).Collection(collection).Drop(ctx)
+	if err != nil && !mongoCode(err, mongoNamespaceNotFound) {
+		return s.mongoError(err)
+	}
+	return nil
+}
+
+// cleanUp drops what was loaded, even when ctx has ended. What it cannot drop now, the next run drops.
+func (r *mongoRestore) cleanUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
+	defer cancel()
+	if mark, err := r.readMark(ctx); err != nil || mark != nil { // it was written after all
+		return
+	}
+	if err := r.dropTemporary(ctx); err != nil {
+		r.Log.Warn("could not drop what was loaded", "error", err.Error())
+	}
+}
+
+// finish drops what the restore left. It has succeeded by then, whoever asks to stop: what cannot be removed becomes a note.
+func (r *mongoRestore) finish(ctx context.Context) {
+	ctx, cancel := outlast(ctx, finishPatience, stopPatience)
+	defer cancel()
+	if err := r.dropTemporary(ctx); err != nil {
+		r.notes = append(r.notes, fmt.Sprintf("collections of the restore are still there (%v): drop those of %s whose names begin with %s", err, r.targets(),
+			r.temporaryPrefix()))
+	}
+}
+
+// targets names the databases for people.
+func (r *mongoRestore) targets() string {
+	var names []string
+	for _, item := range r.items {
+		names = append(names, item.target)
+	}
+	if len(names) == 1 {
+		return "database " + names[0]
+	}
+	return "databases " + strings.Join(names, ", ")
+}
+
+// untouched says so in the message of a failure that left the old databases as they were.
+func (r *mongoRestore) untouched(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	was := " was not touched"
+	if len(r.items) > 1 {
+		was = " were not touched"
+	}
+	return &Error{Reason: e.Reason, Message: e.Message + " (" + r.targets() + was + ")", Retryable: e.Retryable, cause: err}
+}
+
+// halfDone says what a failure behind the mark left, and which way leads back.
+func (r *mongoRestore) halfDone(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	return &Error{Reason: e.Reason, Message: fmt.Sprintf("%s (%s: restored in part; the next try goes on from there; the way back is the safety backup, status.url, "+
+		"and old collections are still there under names that begin with %sold_)", e.Message, r.targets(), r.temporaryPrefix()),
+		Retryable: e.Retryable, cause: err}
+}
