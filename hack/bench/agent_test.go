@@ -56,7 +56,7 @@ func (w *world) agent(staging string, task contract.Task) outcome {
 	}
 	resultFile := filepath.Join(w.dir, "result.json")
 	cmd := exec.Command(program("agent"), "run", "--task", string(raw), "--result", resultFile, "--staging", staging)
-	cmd.Env = []string{"PATH=" + pgtest.BinDir(w, pgtest.DebianVersion)}
+	cmd.Env = []string{"PATH=" + pgtest.BinDir(w, pgtest.DebianVersion) + ":/usr/bin"}
 	took, log := measure(w, cmd)
 	return outcome{figure: took, result: w.readResult(resultFile), steps: readSteps(log)}
 }
@@ -132,8 +132,13 @@ func (w *world) upload(staging, key string) outcome {
 
 func (w *world) fetch(staging, key string, artifact *contract.Artifact) outcome {
 	w.Helper()
+	return w.fetchFor(engine.PostgreSQL, staging, key, artifact)
+}
+
+func (w *world) fetchFor(name engine.Name, staging, key string, artifact *contract.Artifact) outcome {
+	w.Helper()
 	t := task(contract.VerbFetch)
-	t.Store, t.Key, t.Engine = w.store(), key, engine.PostgreSQL
+	t.Store, t.Key, t.Engine = w.store(), key, name
 	t.Expect = &contract.Source{SizeBytes: artifact.SizeBytes, SHA256: artifact.SHA256}
 	return w.agent(staging, t)
 }

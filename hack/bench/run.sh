@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# run.sh: measures dump, upload, restore and memory against the reference tools, then the operator with thousands of
-# schedules and backups, and prints the tables of docs/performance.md. Everything runs on this machine; nothing else should.
-#   BENCH_ONLY           pipeline (the former) or scale (the latter) measures that part alone
+# run.sh: measures dump, upload, restore and memory against the reference tools, then the other engines' dumps and restores,
+# then the operator with thousands of schedules and backups, and prints the tables of docs/performance.md. Everything runs
+# on this machine; nothing else should.
+#   BENCH_ONLY           pipeline, engines or scale measures that part alone
 #   BENCH_SIZE_MIB       size of the database (default 1100)
 #   BENCH_ROUNDS         rounds of dump and upload (default 5); BENCH_RESTORE_ROUNDS of restore (default 3)
 #   BENCH_MINUTES        minutes after which no further round of the one or the other begins (default 5)
 #   BENCH_LARGE_MIB      also measures the memory of each verb on a database of this size (default: no)
+#   BENCH_ENGINES_MIB    about the size of the dumps of engines (default 256)
 #   BENCH_SCALE          schedules, and finished backups, of scale (default 10000); a tenth of them is due in one slot
 #   BENCH_RECORD=1       writes the tables into docs/performance.md
 set -euo pipefail
@@ -17,8 +19,8 @@ PAGE=docs/performance.md
 # check_part takes only the parts that there are.
 check_part() {
 	case "${BENCH_ONLY:-}" in
-	"" | pipeline | scale) ;;
-	*) die "BENCH_ONLY is ${BENCH_ONLY}: pipeline and scale are the parts, nothing means both" ;;
+	"" | pipeline | engines | scale) ;;
+	*) die "BENCH_ONLY is ${BENCH_ONLY}: pipeline, engines and scale are the parts, nothing means all" ;;
 	esac
 }
 
@@ -71,4 +73,5 @@ HOLDFAST_BIN="$(cluster_binaries)"
 export HOLDFAST_BIN KUBEBUILDER_ASSETS="$HOLDFAST_BIN"
 step "compile the manager, the agent and put" compile
 part pipeline TestPerformance
+part engines TestEngines
 part scale TestScale
