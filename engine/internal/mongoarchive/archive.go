@@ -8,6 +8,7 @@
 package mongoarchive
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -130,20 +131,28 @@ func (h blockHeader) encode() ([]byte, error) {
 		{Key: "CRC", Value: int64(h.sum)}}) //nolint:gosec // the format's own: the bits of an unsigned number
 }
 
+// parseBlockHeader takes nothing but what mongodump writes: here, a damaged byte has no checksum that would tell.
 func parseBlockHeader(document []byte) (blockHeader, error) {
-	var raw struct {
-		Database *string `bson:"db"`
-		Name     *string `bson:"collection"`
-		End      *bool   `bson:"EOF"`
-		Sum      *int64  `bson:"CRC"`
+	wrong := errors.New("a block does not begin with a header")
+	elements, err := bson.Raw(document).Elements()
+	if err != nil {
+		return blockHeader{}, fmt.Errorf("%w: %w", wrong, err)
 	}
-	if err := bson.Unmarshal(document, &raw); err != nil {
-		return blockHeader{}, err
+	if len(elements) != 4 || elements[0].Key() != "db" || elements[1].Key() != "collection" || elements[2].Key() != "EOF" || elements[3].Key() != "CRC" {
+		return blockHeader{}, wrong
 	}
-	if raw.Database == nil || raw.Name == nil || raw.End == nil || raw.Sum == nil {
-		return blockHeader{}, errors.New("the header of a block lacks a field")
+	database, ok1 := elements[0].Value().StringValueOK()
+	name, ok2 := elements[1].Value().StringValueOK()
+	end, ok3 := elements[2].Value().BooleanOK()
+	sum, ok4 := elements[3].Value().Int64OK()
+	if !ok1 || !ok2 || !ok3 || !ok4 || !end && sum != 0 {
+		return blockHeader{}, wrong
 	}
-	return blockHeader{Namespace{*raw.Database, *raw.Name}, *raw.End, uint64(*raw.Sum)}, nil //nolint:gosec // as above
+	h := blockHeader{Namespace{database, name}, end, uint64(sum)} //nolint:gosec // as above
+	if same, err := h.encode(); err != nil || !bytes.Equal(same, document) {
+		return blockHeader{}, wrong
+	}
+	return h, nil
 }
 
 // typeTimeSeries is the type of a collection whose documents are in another, its buckets.

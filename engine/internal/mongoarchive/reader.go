@@ -48,7 +48,7 @@ type Document struct {
 
 // NewReader reads the prelude.
 func NewReader(in io.Reader) (*Reader, error) {
-	r := &Reader{in: bufio.NewReaderSize(in, 1<<20), known: map[Namespace]int{}, open: map[Namespace]*stream{}}
+	r := &Reader{in: bufio.NewReaderSize(in, 64<<10), known: map[Namespace]int{}, open: map[Namespace]*stream{}}
 	head, err := r.in.Peek(4)
 	if err != nil && len(head) < 4 {
 		return nil, cutError(err)
@@ -136,7 +136,7 @@ func (r *Reader) next() ([]byte, error) {
 		return nil, fmt.Errorf("%d is no size of a document", size)
 	}
 	if int(size) > cap(r.buffer) {
-		r.buffer = make([]byte, max(int(size), 64<<10))
+		r.buffer = make([]byte, max(int(size), 4<<10))
 	}
 	document := r.buffer[:size]
 	copy(document, prefix[:])
