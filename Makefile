@@ -47,7 +47,7 @@ fmt: ## Format all Go code.
 
 .PHONY: tidy
 tidy: ## Tidy go.mod of each module.
-	for module in . hack/tools e2e/cluster e2e/csi; do (cd $$module && go mod tidy); done
+	source hack/lib.sh; for module in "$${MODULES[@]}"; do (cd $$module && go mod tidy); done
 
 .PHONY: build
 build: ## Compile the manager and the agent, and make the image IMAGE of them.

@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -19,15 +20,16 @@ const enginesImage = "holdfast.test/engines:dev"
 // engineCase is what the flow of TestEngines needs to know of an engine.
 type engineCase struct {
 	kind serverKind
-	// setup makes the user with the password, in the form that the image's entrypoint takes.
-	setup func(user, password string) string
+	// setup are the files that the image's entrypoint reads, which make the user with the password.
+	setup func(user, password string) map[string]string
 	// client is the command in the server's pod that runs a script from its standard input in a database.
 	client func(database string) []string
 	// orders is the database that is backed up; copy and wayBack are names that nothing has yet.
 	orders, copy, wayBack string
 	// fill makes the database, damage changes it for the worse, content prints all that a restore must bring back.
 	fill, damage, content string
-	// write is one write that changes two counters alike, and balance prints both: equal, unless the copy is of two moments.
+	// write is one write that changes two counters alike, and balance prints both and no other number: equal, unless the copy is
+	// of two moments.
 	write, balance string
 	// broken is a dump by others that goes wrong behind what can be known beforehand, and whyBroken the reason that is given.
 	broken    []byte
@@ -51,7 +53,9 @@ type engineServer struct {
 func (s *space) startEngine(c engineCase, name string) *engineServer {
 	s.t.Helper()
 	password := awkwardPassword()
-	s.secret(name, map[string]string{"username": serverUser, "password": password, "setup": c.setup(serverUser, password)})
+	files := c.setup(serverUser, password)
+	files["username"], files["password"] = serverUser, password
+	s.secret(name, files)
 	return &engineServer{s.run(c.kind, s.set(c.kind, name)), c}
 }
 
@@ -102,10 +106,12 @@ func (e *engineServer) keepWriting() (stop func()) {
 	return sync.OnceFunc(func() { cancel(); <-done })
 }
 
+var numbers = regexp.MustCompile(`\d+`)
+
 // counters that each write changes alike.
 func (e *engineServer) counters(database string) [2]string {
 	e.t.Helper()
-	both := strings.Fields(e.script(database, e.balance))
+	both := numbers.FindAllString(e.script(database, e.balance), -1)
 	if len(both) != 2 {
 		e.t.Fatalf("the counters of %q are %q", database, both)
 	}

@@ -22,8 +22,8 @@ func TestRedis(t *testing.T) {
 			engine: v1alpha1.EngineRedis, image: enginesImage, port: 6379, container: engineContainer("redis"),
 			ping: []string{"redis-cli", "-e", "-s", "/tmp/socket", "DBSIZE"},
 		},
-		setup: func(user, password string) string {
-			return fmt.Sprintf("user %s on ~* &* +@all #%x\n", user, sha256.Sum256([]byte(password)))
+		setup: func(user, password string) map[string]string {
+			return map[string]string{"setup": fmt.Sprintf("user %s on ~* &* +@all #%x\n", user, sha256.Sum256([]byte(password)))}
 		},
 		client: func(database string) []string {
 			if database == "" {

@@ -10,7 +10,7 @@ IMAGE="${IMAGE:-holdfast:dev}"
 export CGO_ENABLED=0
 
 # Every Go module of the repository.
-MODULES=(. hack/tools e2e/cluster e2e/csi)
+MODULES=(. hack/tools e2e/cluster e2e/csi testutil/mongotest/programs)
 
 say() { printf '==> %s\n' "$*" >&2; }
 

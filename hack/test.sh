@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh: runs every test that needs no cluster, after it has set up what they need: PostgreSQL, MariaDB, Redis and btrfs
-# programs from Debian, PostgreSQL servers of other versions, and kube-apiserver, etcd and MinIO built from Go modules. As
-# root on Debian or Ubuntu it installs packages; elsewhere it runs itself in a container.
+# programs from Debian, PostgreSQL servers of other versions, and kube-apiserver, etcd, MinIO, FerretDB and MongoDB's tools
+# built from Go modules. As root on Debian or Ubuntu it installs packages; elsewhere it runs itself in a container.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -65,6 +65,8 @@ if [ "${#packages[@]}" -gt 0 ]; then
 	fi
 fi
 step "PostgreSQL servers of other versions" testutil/pgtest/install.sh
+HOLDFAST_MONGO_PROGRAMS="$(testutil/mongotest/programs.sh | tail -n 1)"
+export HOLDFAST_MONGO_PROGRAMS
 HOLDFAST_BIN="$(cluster_binaries)"
 export HOLDFAST_BIN KUBEBUILDER_ASSETS="$HOLDFAST_BIN"
 step "go test" run_tests

@@ -27,6 +27,7 @@ check_vet() {
 	(cd e2e/csi && go vet ./...)
 	(cd e2e/cluster && go vet ./...)
 	(cd hack/tools && go vet ./...)
+	(cd testutil/mongotest/programs && go vet ./...)
 }
 
 check_lint() {

@@ -30,8 +30,7 @@ var Programs = sync.OnceValues(func() (string, error) {
 func build() (string, error) {
 	_, file, _, _ := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(file), "..", "..")
-	cmd := exec.Command(filepath.Join(root, "hack", "programs.sh"), "testutil/mongotest/programs", "ferretdb=./ferretdb",
-		"mongodump=github.com/mongodb/mongo-tools/mongodump/main", "mongorestore=github.com/mongodb/mongo-tools/mongorestore/main")
+	cmd := exec.Command(filepath.Join(root, "testutil", "mongotest", "programs.sh"))
 	var says bytes.Buffer
 	cmd.Stderr = &says
 	out, err := cmd.Output()

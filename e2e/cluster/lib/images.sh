@@ -91,6 +91,8 @@ ensure_postgres_image() {
 }
 
 ensure_engines_image() {
-	ensure_image holdfast.test/engines:dev "$(sha_of "$CLUSTER_DIR/images/engines" "$1")" \
-		from_folder "$CLUSTER_DIR/images/engines" "$1"
+	local mongo
+	mongo="$("$REPO_DIR/testutil/mongotest/programs.sh" mongoeval | tail -n 1)"
+	ensure_image holdfast.test/engines:dev "$(sha_of "$CLUSTER_DIR/images/engines" "$1" "$mongo")" \
+		from_folder "$CLUSTER_DIR/images/engines" "$1" "$mongo/ferretdb" "$mongo/mongodump" "$mongo/mongorestore" "$mongo/mongoeval"
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # holdfast-engine ENGINE: starts a database server of the tests. Its data lie in /data, its certificate in /tls/tls.crt and
 # /tls/tls.key, and what it reads first in /credentials/setup: statements for MariaDB, configuration for Redis, in which
-# its user is made. A program's name in place of an engine's runs that program.
+# its user is made; the settings of FerretDB, which stands in for MongoDB. A program's name in place of an engine's runs that program.
 set -euo pipefail
 
 # make_once FOLDER COMMAND…: has the command fill a folder, whose name it gets as its last argument. One that was cut short
@@ -32,7 +32,12 @@ start_redis() {
 		--tls-cert-file /tls/tls.crt --tls-key-file /tls/tls.key --tls-ca-cert-file /tls/tls.crt --tls-auth-clients no
 }
 
+start_mongodb() {
+	mkdir -p /data/mongodb
+	FERRETDB_CONFIG_FILE=/credentials/setup exec ferretdb
+}
+
 case "${1:-}" in
-mariadb | redis) "start_$1" ;;
+mariadb | redis | mongodb) "start_$1" ;;
 *) exec "$@" ;;
 esac
