@@ -44,6 +44,8 @@ func (r *RestoreReconciler) advance(ctx context.Context, restore *v1alpha1.Datab
 	w := &restoreWork{RestoreReconciler: r, restore: restore}
 	err := flow.Run(ctx, restore, r.Now(), restoreTimeout(restore), []flow.Step{
 		{Stage: v1alpha1.ReasonPending, Failed: v1alpha1.ReasonPreflightFailed, Do: w.findSource},
+		{Stage: v1alpha1.ReasonPending, Failed: v1alpha1.ReasonPreflightFailed, Do: w.findTurn},
+		{Stage: v1alpha1.ReasonPending, Failed: v1alpha1.ReasonInspectionFailed, Do: w.lookAhead},
 		{Stage: v1alpha1.ReasonPending, Failed: v1alpha1.ReasonPreflightFailed, Do: w.awaitTurn},
 		{Stage: v1alpha1.ReasonInspecting, Begins: beginsInspection(restore), Failed: v1alpha1.ReasonInspectionFailed, Do: w.inspect},
 		{Stage: v1alpha1.ReasonTakingSafety, Begins: beginsSafetyBackup(restore), Failed: v1alpha1.ReasonSafetyFailed, Condition: v1alpha1.ConditionSafetyBackupTaken, Do: w.takeSafetyBackup},

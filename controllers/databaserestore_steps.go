@@ -34,6 +34,7 @@ type restoreWork struct {
 
 	// Found by the steps, for those behind them.
 	image  string
+	first  *v1alpha1.DatabaseRestore // that comes before this one
 	bucket v1alpha1.S3Bucket
 	key    string
 	target *contract.Target
@@ -128,12 +129,7 @@ func (w *restoreWork) inspect(ctx context.Context) error {
 	if flow.IsTrue(w.restore, v1alpha1.ConditionSafetyBackupTaken) || w.restore.Status.SafetyBackupName != "" {
 		return nil
 	}
-	blueprint := w.bare(contract.VerbInspect)
-	withDatabase(&blueprint, w.restore.Spec.Database, w.image)
-	withStore(&blueprint, w.bucket)
-	blueprint.Task.Key = w.key
-	blueprint.Task.Restore = w.options()
-	result, err := w.Jobs.Run(ctx, blueprint)
+	result, err := w.Jobs.Run(ctx, w.inspection())
 	if err != nil {
 		return err
 	}
@@ -147,6 +143,16 @@ func (w *restoreWork) inspect(ctx context.Context) error {
 		Databases: result.Target.Databases[:min(len(result.Target.Databases), maxNames)],
 	}
 	return nil
+}
+
+// inspection is the blueprint of a Job that looks at the artifact and at the target.
+func (w *restoreWork) inspection() jobs.Blueprint {
+	blueprint := w.bare(contract.VerbInspect)
+	withDatabase(&blueprint, w.restore.Spec.Database, w.image)
+	withStore(&blueprint, w.bucket)
+	blueprint.Task.Key = w.key
+	blueprint.Task.Restore = w.options()
+	return blueprint
 }
 
 // fetch runs the fetch Job: download to the staging claim, verify.

@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,9 +83,7 @@ func TestRestoreWaitsForOlderOnesIntoTheSameDatabases(t *testing.T) {
 			}
 			w.expect(w.restore("again"), v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonPending,
 				"DatabaseRestore "+other.Name, "orders-db.shop.svc", "has ended, or is deleted")
-			if len(w.created) > 0 {
-				t.Errorf("made while it waits: %v", w.created)
-			}
+			w.expectMade("-preview")
 		})
 	}
 }
@@ -153,9 +152,43 @@ func TestRestoreDoesNotWaitForEver(t *testing.T) {
 	w.clock.Advance(time.Hour)
 	restore := w.restored()
 	w.expectStalled(restore, v1alpha1.ReasonPreflightFailed, v1alpha1.ReasonDeadlineExceeded, "DatabaseRestore first", "spec.timeout of 1h0m0s")
+	w.expectMade("-preview", "-inspect") // the latter by the first
+}
+
+// expectMade checks which children were made, by the ends of their names.
+func (w *world) expectMade(suffixes ...string) {
+	w.t.Helper()
 	for what := range w.created {
-		if strings.Contains(what, "again") {
-			t.Errorf("made though its turn never came: %s", what)
+		if !slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(what, suffix) }) {
+			w.t.Errorf("made while it waits, or though its turn never came: %s", what)
 		}
+	}
+}
+
+func TestRestoreThatWaitsTellsAtOnceWhatRightItLacks(t *testing.T) {
+	for reason, ends := range map[string]bool{
+		contract.ReasonPermissionDenied: true, contract.ReasonStoreDenied: true, contract.ReasonSecretMissing: true,
+		contract.ReasonServerUnreachable: false, contract.ReasonDatabaseNotFound: false,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			w := newWorld(parallel(t), older("first").Build(), testutil.Restore("again").Build())
+			refused := fail(contract.VerbInspect, reason, "something is lacking")
+			w.cluster.Answer = func(task contract.Task) *contract.Result {
+				if task.Object.Name == "again" {
+					return refused(task)
+				}
+				return hold(contract.VerbLoad)(task)
+			}
+			w.settle("the first restores", func() bool {
+				return flow.ReasonOf(w.restore("first"), v1alpha1.ConditionReady) == v1alpha1.ReasonRestoring
+			})
+			if ends {
+				w.expectStalled(w.restore("again"), v1alpha1.ReasonInspectionFailed, reason, "something is lacking")
+				return
+			}
+			w.expect(w.restore("again"), v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonPending, "DatabaseRestore first")
+			w.cluster.Answer = nil // what was wrong has passed
+			w.expect(w.restored(), v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
+		})
 	}
 }

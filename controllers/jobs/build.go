@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -27,6 +28,8 @@ const keepFinished = time.Hour
 type Blueprint struct {
 	Owner client.Object
 	Task  contract.Task
+	// Stage stands in the Job's name and label. Empty: the task's verb, which has one Job an owner.
+	Stage contract.Verb
 	// ToolsImage carries the engine's client tools; empty: the agent's own image will do.
 	ToolsImage string
 	AgentImage string
@@ -50,7 +53,9 @@ type SecretMount struct {
 type SecretFile struct{ Key, File string }
 
 // Name of the Job that a blueprint becomes.
-func (b Blueprint) Name() string { return ChildName(b.Owner, string(b.Task.Verb)) }
+func (b Blueprint) Name() string { return ChildName(b.Owner, string(b.stage())) }
+
+func (b Blueprint) stage() contract.Verb { return cmp.Or(b.Stage, b.Task.Verb) }
 
 // Build turns a blueprint into a Job. It is a pure function: the same blueprint gives the same Job.
 func Build(b Blueprint) (*batchv1.Job, error) {
@@ -61,7 +66,7 @@ func Build(b Blueprint) (*batchv1.Job, error) {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: b.Name(), Namespace: b.Owner.GetNamespace(),
-			Labels: Labels(b.Owner, b.Task.Verb), Annotations: OwnerAnnotations(b.Owner),
+			Labels: Labels(b.Owner, b.stage()), Annotations: OwnerAnnotations(b.Owner),
 		},
 		Spec: batchv1.JobSpec{
 			BackoffLimit:            ptr.To(b.BackoffLimit),
