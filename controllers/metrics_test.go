@@ -87,46 +87,45 @@ func others() http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// asPrometheus asks for metrics with the headers of a Prometheus that prefers another format.
-func (n nightly) asPrometheus(first http.Handler) *http.Response {
+// asPrometheus asks for metrics with the headers of a Prometheus that prefers another format, and returns the answer and its
+// unpacked body.
+func (n nightly) asPrometheus(first http.Handler) (*httptest.ResponseRecorder, string) {
 	n.t.Helper()
 	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	request.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
 	request.Header.Set("Accept-Encoding", "gzip")
-	recorder := httptest.NewRecorder()
-	controllers.ScheduleMetrics{Reader: n.server}.Behind(first).ServeHTTP(recorder, request)
-	answer := recorder.Result()
-	if got := answer.Header.Get("Content-Encoding"); got != "gzip" {
+	answer := httptest.NewRecorder()
+	controllers.ScheduleMetrics{Reader: n.server}.Behind(first).ServeHTTP(answer, request)
+	if got := answer.Header().Get("Content-Encoding"); got != "gzip" {
 		n.t.Errorf("the answer is packed as %q", got)
 	}
 	body, err := gzip.NewReader(answer.Body)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	answer.Body = body
-	return answer
+	text, err := io.ReadAll(body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return answer, string(text)
 }
 
 func TestMetricsComeBehindTheOthersInOneFormat(t *testing.T) {
 	n := newNightly(t, testutil.Schedule("orders", hourly).Build(), testutil.Schedule("users", hourly).Build())
 	n.see()
-	answer := n.asPrometheus(others())
-	if kind := answer.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
+	answer, text := n.asPrometheus(others())
+	if kind := answer.Header().Get("Content-Type"); !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
 		t.Errorf("it is %s", kind)
-	}
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
 	}
 	for _, line := range []string{
 		"other 0\n# HELP holdfast_", fmt.Sprintf("holdfast_schedule_ready{namespace=%q,schedule=\"orders\"} 1\n", testutil.Namespace),
 		fmt.Sprintf("holdfast_schedule_ready{namespace=%q,schedule=\"users\"} 0\n", testutil.Namespace),
 	} {
-		if !strings.Contains(string(text), line) {
+		if !strings.Contains(text, line) {
 			t.Errorf("there is no %q in\n%s", line, text)
 		}
 	}
-	problems, err := promlint.New(strings.NewReader(string(text))).Lint()
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("the format is wrong, or the names are: %v, %v", err, problems)
 	}
@@ -134,9 +133,8 @@ func TestMetricsComeBehindTheOthersInOneFormat(t *testing.T) {
 
 func TestMetricsAreNotPutBehindAnError(t *testing.T) {
 	n := newNightly(t, testutil.Schedule("orders", hourly).Build())
-	answer := n.asPrometheus(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", http.StatusInternalServerError) }))
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusInternalServerError || string(text) != "broken\n" {
-		t.Errorf("the answer is %d %q, %v", answer.StatusCode, text, err)
+	answer, text := n.asPrometheus(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "broken", http.StatusInternalServerError) }))
+	if answer.Code != http.StatusInternalServerError || text != "broken\n" {
+		t.Errorf("the answer is %d %q", answer.Code, text)
 	}
 }
