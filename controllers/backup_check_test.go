@@ -1,6 +1,7 @@
 package controllers_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -8,7 +9,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/contract"
@@ -116,6 +120,17 @@ func TestBackupTellsWhatTheCheckLeft(t *testing.T) {
 			result.Note = "an unfinished upload stays"
 		}
 	})
+	statuses := 0
+	w.deny = func(verb string, object client.Object) error {
+		if verb != "patch status" {
+			return nil
+		}
+		// The second tells what the check has found: somebody else was faster, and all is looked at again.
+		if statuses++; statuses == 2 {
+			return apierrors.NewConflict(schema.GroupResource{}, object.GetName(), errors.New("changed"))
+		}
+		return nil
+	}
 	w.settle("an end", func() bool { return flow.Ended(w.backup("orders")) })
 	w.expect(w.backup("orders"), v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
 	told := 0

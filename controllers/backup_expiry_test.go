@@ -225,7 +225,7 @@ func TestRemovalSaysWhatItWaitsForOnce(t *testing.T) {
 		t.Errorf("it writes %v, and told %d times of %d tries", more, len(r.warnings(contract.ReasonStoreUnreachable)), len(r.tries))
 	}
 	r.expect(r.world.backup("orders"), v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded,
-		"s3://backups/"+r.backup.Status.Artifact.Key, "the store is of no use", "It is tried again at ")
+		"s3://backups/"+r.backup.Status.Artifact.Key, "the store is of no use", "could not be removed yet", "It is tried again at ")
 	if len(r.list(&snapshotv1.VolumeSnapshotList{})) == 0 {
 		t.Error("the snapshots went before the artifact, whose manifest names them")
 	}

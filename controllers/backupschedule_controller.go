@@ -54,11 +54,13 @@ func scheduleOf(_ context.Context, backup client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: backup.GetNamespace(), Name: name}}}
 }
 
-// endOrDeletion passes what a schedule wants to know of its backups: that they are there, ended, deleted or gone.
+// endOrDeletion passes what a schedule wants to know of its backups: that they are there, ended, deleted or gone, and what
+// keeps them from going.
 func endOrDeletion() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*v1alpha1.DatabaseBackup), e.ObjectNew.(*v1alpha1.DatabaseBackup)
-		return flow.Ended(before) != flow.Ended(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+		return flow.Ended(before) != flow.Ended(after) || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			removalTrouble(before) != removalTrouble(after)
 	}}
 }
 
@@ -105,6 +107,8 @@ type scheduleWork struct {
 	calendar schedule.Calendar
 	// byHand is what a run by hand waits for.
 	byHand *obstacle
+	// stuck is what keeps retention from deleting.
+	stuck *obstacle
 	// notes become events once status is written.
 	notes []note
 	// lookAgain is when there is something to do again, if nothing happens before; 0 is never.
@@ -129,11 +133,11 @@ func (w *scheduleWork) wakeIn(after time.Duration) {
 	}
 }
 
-// read lists the schedule's backups. A copy of one, made by hand with all its labels, is not one of them.
+// read lists the schedule's backups, and leaves out those of others in its lane. A copy of one, made by hand with all its labels, is not one of them.
 func (w *scheduleWork) read(ctx context.Context) error {
 	list := &v1alpha1.DatabaseBackupList{}
 	err := w.Client.List(ctx, list, client.InNamespace(w.object.Namespace),
-		client.MatchingFields{index.Schedule: string(w.object.UID)}, client.UnsafeDisableDeepCopy)
+		client.MatchingFields{index.Lane: index.LaneOf(w.object.UID)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("listing the backups of BackupSchedule %s/%s: %w", w.object.Namespace, w.object.Name, err)
 	}

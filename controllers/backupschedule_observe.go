@@ -71,6 +71,7 @@ func (w *scheduleWork) readyOnes() []*v1alpha1.DatabaseBackup {
 // observe writes into status what the backups tell.
 func (w *scheduleWork) observe() {
 	w.object.Status.Active = references(w.active(), maxActive)
+	w.stuck = w.retentionStuck()
 	w.countFailures()
 	newest := w.observeSuccess()
 	w.observeLast(newest)

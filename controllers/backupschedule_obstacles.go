@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/controllers/flow"
+	"github.com/holdfast-dev/holdfast/controllers/index"
 	"github.com/holdfast-dev/holdfast/controllers/schedule"
 	"github.com/holdfast-dev/holdfast/engine"
 )
@@ -27,9 +28,7 @@ func (w *scheduleWork) obstacle(ctx context.Context, name string) (*obstacle, er
 		return nil, err
 	}
 	if restore != nil {
-		return &obstacle{v1alpha1.ReasonWaitingForRestore, fmt.Sprintf(
-			"DatabaseRestore %s/%s writes into this database, and a half restored one is not backed up over good backups",
-			restore.Namespace, restore.Name)}, nil
+		return isWrittenInto(restore), nil
 	}
 	active := w.active()
 	if len(active) == 0 || w.object.Spec.ConcurrencyPolicy == v1alpha1.ConcurrencyAllow {
@@ -72,35 +71,40 @@ func (w *scheduleWork) remove(ctx context.Context, backup *v1alpha1.DatabaseBack
 	return nil
 }
 
-// restoreAtWork returns a restore that writes, or is about to write, into databases that this schedule backs up. One that
-// has not shown by its inspection that it may do so counts for nothing: nobody is to hold up a schedule with an object alone.
+// restoreAtWork returns a restore that writes, or is about to write, into databases that this schedule backs up.
 func (w *scheduleWork) restoreAtWork(ctx context.Context) (*v1alpha1.DatabaseRestore, error) {
-	list, err := w.unfinishedRestores(ctx)
+	return w.restoreInto(ctx, targetOf(w.object.Namespace, w.object.Spec.Template.Spec.Database))
+}
+
+// restoreInto returns a restore that writes, or is about to write, into databases of a target. One that has not shown by its
+// inspection that it may do so counts for nothing: nobody is to hold up a backup with an object alone.
+func (c Common) restoreInto(ctx context.Context, target schedule.Target) (*v1alpha1.DatabaseRestore, error) {
+	list, err := c.unfinishedRestores(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ours := targetOf(w.object.Namespace, w.object.Spec.Template.Spec.Database)
-	for _, restore := range list {
-		if hadTurn(restore) && schedule.Overlaps(ours, targetOf(restore.Namespace, restore.Spec.Database)) {
+	for i := range list {
+		if restore := &list[i]; hadTurn(restore) && schedule.Overlaps(target, targetOf(restore.Namespace, restore.Spec.Database)) {
 			return restore, nil
 		}
 	}
 	return nil, nil
 }
 
-// unfinishedRestores are those of all namespaces: a server and an artifact may be named from another one.
-func (w *scheduleWork) unfinishedRestores(ctx context.Context) ([]*v1alpha1.DatabaseRestore, error) {
+// unfinishedRestores are those of all namespaces: a server and an artifact may be named from another one. They are the
+// cache's own: not to be changed.
+func (c Common) unfinishedRestores(ctx context.Context) ([]v1alpha1.DatabaseRestore, error) {
 	list := &v1alpha1.DatabaseRestoreList{}
-	if err := w.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing DatabaseRestores: %w", err)
+	if err := c.Client.List(ctx, list, client.MatchingFields{index.AtWork: index.Yes}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the DatabaseRestores that have not ended: %w", err)
 	}
-	var found []*v1alpha1.DatabaseRestore
-	for i := range list.Items {
-		if restore := &list.Items[i]; !flow.Ended(restore) {
-			found = append(found, restore)
-		}
-	}
-	return found, nil
+	return list.Items, nil
+}
+
+// isWrittenInto says why a backup is not begun.
+func isWrittenInto(by *v1alpha1.DatabaseRestore) *obstacle {
+	return &obstacle{v1alpha1.ReasonWaitingForRestore, fmt.Sprintf(
+		"DatabaseRestore %s/%s writes into this database, and a half restored one is not backed up over good backups", by.Namespace, by.Name)}
 }
 
 // targetOf is the server and the databases that a spec names, for comparison with another's.

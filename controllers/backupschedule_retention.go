@@ -60,6 +60,21 @@ func (w *scheduleWork) being() []*v1alpha1.DatabaseBackup {
 	})
 }
 
+// retentionStuck says what keeps retention from deleting backups that no rule keeps: their store, as a rule.
+func (w *scheduleWork) retentionStuck() *obstacle {
+	var stuck []*v1alpha1.DatabaseBackup
+	for _, backup := range w.being() {
+		if removalTrouble(backup) != "" {
+			stuck = append(stuck, backup)
+		}
+	}
+	if len(stuck) == 0 {
+		return nil
+	}
+	return &obstacle{v1alpha1.ReasonRetentionStuck, fmt.Sprintf("of the backups that no rule of spec.retention keeps, %d could not be "+
+		"deleted so far. DatabaseBackup %s: %s", len(stuck), stuck[0].Name, removalTrouble(stuck[0]))}
+}
+
 // expired are those of the Ready backups that no rule keeps, the oldest first, at a time and beside backups still to come.
 func (w *scheduleWork) expired(rules schedule.Rules, ready []*v1alpha1.DatabaseBackup, now time.Time, more ...schedule.Backup) []*v1alpha1.DatabaseBackup {
 	byName := make(map[string]*v1alpha1.DatabaseBackup, len(ready))
@@ -98,7 +113,8 @@ func (w *scheduleWork) unneeded(ctx context.Context, expired []*v1alpha1.Databas
 		return nil, err
 	}
 	needed := map[string]bool{}
-	for _, restore := range restores {
+	for i := range restores {
+		restore := &restores[i]
 		// In another namespace, one that has shown that it may read what it names.
 		if restore.Namespace == w.object.Namespace || hadTurn(restore) {
 			needed[restore.Spec.Source.URL] = true

@@ -200,11 +200,14 @@ func (w *scheduleWork) scheduled() {
 	w.idlef(v1alpha1.ReasonScheduled, "the next run starts at %s", w.local(w.object.Status.NextScheduleTime.Time))
 }
 
-// idlef says that the calendar asks for nothing now, and what a run by hand waits for.
+// idlef says that the calendar asks for nothing now, and what else does not go on: a run by hand that waits, or retention.
 func (w *scheduleWork) idlef(reason, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
-	if w.byHand != nil {
+	switch {
+	case w.byHand != nil:
 		reason, message = w.byHand.reason, "the run that is asked for by hand waits: "+w.byHand.text+". Else "+message
+	case w.stuck != nil:
+		reason, message = w.stuck.reason, w.stuck.text+" Else "+message
 	}
 	w.readyf(reason, "%s", message)
 }

@@ -60,8 +60,9 @@ type Options struct {
 }
 
 // NewCommon wires what all reconcilers work with.
-func NewCommon(mgr ctrl.Manager, o Options) Common {
-	return Wire(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("holdfast"), o)
+func NewCommon(mgr ctrl.Manager, o Options) (Common, error) {
+	recorder, err := newRecorder(mgr, "holdfast")
+	return Wire(mgr.GetClient(), mgr.GetAPIReader(), recorder, o), err
 }
 
 // Wire is NewCommon for a client that reads from a cache with the indexes of package index, and a reader of the API server.

@@ -67,21 +67,15 @@ func specOrDeletion() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 }
 
-// Reconcile looks at one backup. One that waits for a place costs no request: it is read from the cache alone, and has
-// no finalizer yet, so that it can be deleted at once.
+// Reconcile looks at one backup. One that waits to begin costs no request: it is read from the cache alone, and has no
+// finalizer yet, so that it can be deleted at once.
 func (r *BackupReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	backup := &v1alpha1.DatabaseBackup{}
 	if err := r.Client.Get(ctx, request.NamespacedName, backup); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	mayStart, err := r.Queue.MayStart(ctx, backup)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if !mayStart {
-		before := backup.DeepCopy()
-		flow.MarkFalse(backup, v1alpha1.ConditionReady, v1alpha1.ReasonQueued, r.Queue.Message())
-		return r.Writer.Finish(ctx, before, backup, flow.Waiting(queuePoll, "%s", r.Queue.Message()))
+	if waits, err := r.gate(ctx, backup); err != nil || waits > 0 {
+		return ctrl.Result{RequeueAfter: waits}, err
 	}
 	return lead(ctx, r.Common, request, &v1alpha1.DatabaseBackup{}, r)
 }
@@ -96,8 +90,12 @@ func (r *BackupReconciler) advance(ctx context.Context, backup *v1alpha1.Databas
 		{Stage: v1alpha1.ReasonSnapshotting, Begins: beginsSnapshots(backup), Failed: v1alpha1.ReasonSnapshotFailed, Condition: v1alpha1.ConditionSnapshotted, Do: w.snapshot},
 		{Stage: v1alpha1.ReasonUploading, Begins: beginsUpload(backup), Failed: v1alpha1.ReasonUploadFailed, Condition: v1alpha1.ConditionUploaded, Do: w.upload},
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		flow.Complete(backup, r.Now(), "the backup can be restored from "+backup.Status.URL)
+	case w.leftover != "" && flow.Has(backup, v1alpha1.ConditionDumped):
+		// The check is not asked again, so this is the one time to tell.
+		err = flow.Noted(err, v1alpha1.ReasonArtifactLeftBehind, w.leftover)
 	}
 	return err
 }

@@ -227,6 +227,18 @@ func pause(wait, shortest, longest time.Duration) time.Duration {
 	return max(shortest, min(wait, longest))
 }
 
+// notRemovedYet is how the message of Ready says that a removal has failed and is tried again.
+const notRemovedYet = "could not be removed yet"
+
+// removalTrouble is what has kept a deleted backup from going so far, or nothing.
+func removalTrouble(backup *v1alpha1.DatabaseBackup) string {
+	message := messageOf(backup, v1alpha1.ConditionReady)
+	if stays(backup) || !strings.Contains(message, notRemovedYet) {
+		return ""
+	}
+	return message
+}
+
 // tellFailure tells people once of each try that failed: in an event, and in the message of Ready, which remembers that
 // they were told. What else Ready says stays: it decides about what is removed.
 func (r *BackupReconciler) tellFailure(ctx context.Context, backup *v1alpha1.DatabaseBackup, cause *flow.Stall, dated bool, next time.Time) error {
@@ -238,7 +250,7 @@ func (r *BackupReconciler) tellFailure(ctx context.Context, backup *v1alpha1.Dat
 	case next.Before(end):
 		again = "It is tried again at " + next.UTC().Format(time.RFC3339) + ". "
 	}
-	text := fmt.Sprintf("The artifact s3://%s/%s could not be removed yet: %s. %sAt %s it is left behind.",
+	text := fmt.Sprintf("The artifact s3://%s/%s "+notRemovedYet+": %s. %sAt %s it is left behind.",
 		backup.Spec.Storage.S3.Bucket, backup.Status.Artifact.Key, strings.TrimSuffix(cause.Message, "."), again,
 		end.UTC().Format(time.RFC3339))
 	ready := meta.FindStatusCondition(backup.Status.Conditions, v1alpha1.ConditionReady)

@@ -29,6 +29,8 @@ type backupWork struct {
 	backup *v1alpha1.DatabaseBackup
 	// mayUpload says that status, as it was read, tells what a deletion would have to remove from the store.
 	mayUpload bool
+	// leftover is what the check could not remove from the store again.
+	leftover string
 }
 
 // preflight finds out what cannot work before anything is touched. Once the dump began it has nothing more to say.
@@ -89,9 +91,7 @@ func (w *backupWork) checkStore(ctx context.Context) error {
 			return nil
 		}
 	}
-	if err == nil && result.Note != "" {
-		w.Writer.Event(w.backup, corev1.EventTypeWarning, v1alpha1.ReasonArtifactLeftBehind, "Check", result.Note)
-	}
+	w.leftover = result.Note
 	return err
 }
 

@@ -54,9 +54,16 @@ func (s *calendarServer) start() *manager {
 				s.t.Fatal(err)
 			}
 		}
+		common := func(now func() time.Time) controllers.Common {
+			c, err := controllers.NewCommon(mgr, s.options(now))
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			return c
+		}
 		for _, setup := range []func(ctrl.Manager) error{
-			(&controllers.ScheduleReconciler{Common: controllers.NewCommon(mgr, s.options(s.now))}).SetupWithManager,
-			(&controllers.BackupReconciler{Common: controllers.NewCommon(mgr, s.options(time.Now))}).SetupWithManager,
+			(&controllers.ScheduleReconciler{Common: common(s.now)}).SetupWithManager,
+			(&controllers.BackupReconciler{Common: common(time.Now)}).SetupWithManager,
 		} {
 			if err := setup(mgr); err != nil {
 				s.t.Fatal(err)

@@ -52,7 +52,14 @@ func (q *Queue) Message() string {
 
 // MayStart says whether a backup has a place, and gives it one where it is its turn. The backup may be the cache's own.
 func (q *Queue) MayStart(ctx context.Context, backup *v1alpha1.DatabaseBackup) (bool, error) {
-	if q.Total <= 0 && q.PerNamespace <= 0 || index.PhaseOf(backup) != index.Waiting {
+	if q.Total <= 0 && q.PerNamespace <= 0 {
+		return true, nil
+	}
+	switch index.PhaseOf(backup) {
+	case index.Waiting:
+	case index.Held:
+		return false, nil // it is to be one of those that wait first
+	default:
 		return true, nil
 	}
 	q.mutex.Lock()
@@ -90,7 +97,12 @@ func (q *Queue) give(ctx context.Context, running map[string]int, looking types.
 	}
 	waiting := make([]schedule.Waiting, 0, len(list.Items))
 	for i := range list.Items {
-		if backup := &list.Items[i]; !q.hasPlace(backup) {
+		backup := &list.Items[i]
+		standing, err := q.standingOf(ctx, backup)
+		if err != nil {
+			return err
+		}
+		if standing == ordinary && !q.hasPlace(backup) {
 			waiting = append(waiting, schedule.Waiting{
 				Namespace: backup.Namespace, Name: backup.Name, UID: string(backup.UID), Created: backup.CreationTimestamp.Time,
 			})
@@ -146,6 +158,17 @@ func (q *Queue) dropPlaces(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Release takes back the place of a backup that does not begin after all, for others.
+func (q *Queue) Release(ctx context.Context, backup *v1alpha1.DatabaseBackup) {
+	q.mutex.Lock()
+	_, had := q.places[backup.UID]
+	delete(q.places, backup.UID)
+	q.mutex.Unlock()
+	if had {
+		q.handOn(ctx)
+	}
 }
 
 // list reads backups that are the cache's own: they are not to be changed.

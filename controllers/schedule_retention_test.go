@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/flow"
 	"github.com/holdfast-dev/holdfast/controllers/testutil"
 )
 
@@ -40,6 +41,37 @@ func (n nightly) holdBack(name string) {
 }
 
 func keepLast(count int32) v1alpha1.RetentionSpec { return v1alpha1.RetentionSpec{KeepLast: count} }
+
+// A store that is away must not be found out by a bill.
+func TestScheduleSaysThatRetentionIsStuck(t *testing.T) {
+	n := newNightly(t, testutil.Schedule("orders", hourly).Retention(keepLast(1)).Build())
+	names := n.several("rr")
+	n.holdBack(names[0])
+	n.see()
+	n.see()
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonScheduled) // it is going
+	gone := n.backup(names[0])
+	flow.MarkTrue(gone, v1alpha1.ConditionReady, v1alpha1.ReasonSucceeded,
+		"The artifact s3://backups/x could not be removed yet: the store is away. It is tried again at noon.")
+	if err := n.server.Status().Update(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	n.see()
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonRetentionStuck, "1 could not be deleted so far", names[0], "the store is away",
+		"Else the next run starts at")
+	n.told("of the backups that no rule of spec.retention keeps, 1 ")
+	third := n.runNext() // it holds nothing else up
+	if n.backup(third).UID == "" {
+		t.Error("no backup was made")
+	}
+	gone = n.backup(names[0])
+	gone.Finalizers = nil
+	if err := n.server.Update(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	n.see()
+	n.stands(metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+}
 
 func TestScheduleDeletesWhatNoRuleKeeps(t *testing.T) {
 	n := newNightly(t, testutil.Schedule("orders", hourly).Retention(keepLast(2)).Build())

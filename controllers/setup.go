@@ -34,7 +34,10 @@ func Register(mgr ctrl.Manager, o Options) error {
 			return fmt.Errorf("indexing %T by %s: %w", each.Object, each.Field, err)
 		}
 	}
-	common := NewCommon(mgr, o)
+	common, err := NewCommon(mgr, o)
+	if err != nil {
+		return err
+	}
 	for _, each := range []struct {
 		kind  string
 		setup func(ctrl.Manager) error

@@ -2,7 +2,9 @@ package controllers
 
 import (
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,11 +22,18 @@ func slim(object any) (any, error) {
 		o.SetManagedFields(nil)
 		delete(o.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	}
-	if backup, ok := object.(*v1alpha1.DatabaseBackup); ok && flow.IsTrue(backup, v1alpha1.ConditionReady) {
-		slimReady(backup)
-	}
-	if o, ok := object.(client.Object); ok && ofOurs(reflect.TypeOf(o).Elem()) {
-		intern(reflect.ValueOf(object))
+	switch o := object.(type) {
+	case *v1alpha1.DatabaseBackup:
+		// One that is deleted says in its conditions what keeps it from going.
+		if flow.IsTrue(o, v1alpha1.ConditionReady) && o.DeletionTimestamp.IsZero() {
+			slimReady(o)
+		}
+		slimStrings(o, &o.Spec.Storage)
+	case *v1alpha1.BackupSchedule:
+		o.Status.Conditions = slices.Clone(o.Status.Conditions) // which was made with room for more
+		slimStrings(o, &o.Spec.Template.Spec.Storage)
+	case *v1alpha1.DatabaseRestore:
+		intern(reflect.ValueOf(o))
 	}
 	return object, nil
 }
@@ -47,6 +56,44 @@ func slimReady(backup *v1alpha1.DatabaseBackup) {
 // touched by reflection, such as times.
 func ofOurs(t reflect.Type) bool {
 	return strings.HasSuffix(t.PkgPath(), "/api/v1alpha1") || strings.HasSuffix(t.PkgPath(), "/apis/meta/v1") && t.Name() != "Time"
+}
+
+// slimStrings lets an object have its strings, and the place that it names, in common with others.
+func slimStrings(object client.Object, place *v1alpha1.StorageSpec) {
+	store := place.S3
+	place.S3 = nil // it may be a common one already, which must not be written into
+	intern(reflect.ValueOf(object))
+	place.S3 = stores.one(store)
+}
+
+// stores are the places that objects of the cache name.
+var stores = shared{known: map[v1alpha1.S3Bucket]*v1alpha1.S3Bucket{}}
+
+// maxStores is how many different places are known at a time; with more than that, all are learned anew.
+const maxStores = 1000
+
+// shared lets the objects of the cache, which nobody changes, have equal places in common: thousands of backups go to a few.
+type shared struct {
+	mutex sync.Mutex
+	known map[v1alpha1.S3Bucket]*v1alpha1.S3Bucket
+}
+
+func (s *shared) one(store *v1alpha1.S3Bucket) *v1alpha1.S3Bucket {
+	if store == nil || store.ForcePathStyle != nil { // a pointer, by which equal ones would differ
+		return store
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if same := s.known[*store]; same != nil {
+		return same
+	}
+	if len(s.known) >= maxStores {
+		clear(s.known)
+	}
+	own := *store
+	intern(reflect.ValueOf(&own))
+	s.known[own] = &own
+	return &own
 }
 
 // intern lets equal strings share their bytes: hosts, buckets, names of Secrets are the same in thousands of objects. It does

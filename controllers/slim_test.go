@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
 	"github.com/holdfast-dev/holdfast/controllers/flow"
@@ -80,5 +82,38 @@ func TestSlimKeepsEachStringOnce(t *testing.T) {
 	}
 	if bytesOf(slimmed(t, first).Spec.Database.Host) != bytesOf(slimmed(t, second).Spec.Database.Host) {
 		t.Error("equal strings do not share their bytes")
+	}
+}
+
+func TestSlimLeavesWhatKeepsADeletedBackupFromGoing(t *testing.T) {
+	t.Parallel()
+	backup := full()
+	now := metav1.Now()
+	backup.DeletionTimestamp = &now
+	flow.MarkTrue(backup, v1alpha1.ConditionReady, v1alpha1.ReasonSucceeded, "it "+notRemovedYet+": the store is away")
+	going := backup.DeepCopy()
+	flow.MarkTrue(going, v1alpha1.ConditionReady, v1alpha1.ReasonSucceeded, "it can be restored from")
+	stuck := slimmed(t, backup)
+	if removalTrouble(stuck) == "" || removalTrouble(going) != "" {
+		t.Errorf("it is kept by %q, and one that goes by %q", removalTrouble(stuck), removalTrouble(going))
+	}
+	passes := endOrDeletion()
+	if !passes.Update(event.UpdateEvent{ObjectOld: going, ObjectNew: stuck}) || passes.Update(event.UpdateEvent{ObjectOld: stuck, ObjectNew: stuck}) {
+		t.Error("a schedule is not looked at when, and only when, the deletion of its backup begins to fail")
+	}
+}
+
+func TestSlimSharesPlaces(t *testing.T) {
+	t.Parallel()
+	first, second, other := slimmed(t, full()), slimmed(t, full()), full()
+	other.Spec.Storage.S3.Bucket = "others"
+	other = slimmed(t, other)
+	if first.Spec.Storage.S3 != second.Spec.Storage.S3 || other.Spec.Storage.S3.Bucket != "others" || first.Spec.Storage.S3.Bucket != "backups" {
+		t.Errorf("the places are %p %v, %p and %v", first.Spec.Storage.S3, first.Spec.Storage.S3, second.Spec.Storage.S3, other.Spec.Storage.S3)
+	}
+	own := full()
+	own.Spec.Storage.S3.ForcePathStyle = ptr.To(true)
+	if got := slimmed(t, own).Spec.Storage.S3.ForcePathStyle; got == nil || !*got {
+		t.Errorf("forcePathStyle is %v", got)
 	}
 }

@@ -79,6 +79,7 @@ const (
 	ReasonInvalidTimeZone   = "InvalidTimeZone"
 	ReasonWaitingForBackup  = "WaitingForBackup"
 	ReasonWaitingForRestore = "WaitingForRestore"
+	ReasonRetentionStuck    = "RetentionStuck"
 	ReasonBackupCreated     = "BackupCreated"
 	ReasonBackupReplaced    = "BackupReplaced"
 	ReasonMissedRuns        = "MissedRuns"

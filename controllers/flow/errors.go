@@ -55,6 +55,17 @@ type atStep struct {
 
 func (e *atStep) Unwrap() error { return e.error }
 
+// noted is an error with something that people are told beside it.
+type noted struct {
+	error
+	reason, text string
+}
+
+func (n *noted) Unwrap() error { return n.error }
+
+// Noted returns an error that also has a Warning event sent about the subject, once status is written.
+func Noted(err error, reason, text string) error { return &noted{err, reason, text} }
+
 // beginsOf returns the sentence of the step that an error comes from, or nothing where there is none.
 func beginsOf(err error) string {
 	if at, ok := errors.AsType[*atStep](err); ok {

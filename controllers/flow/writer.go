@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,9 @@ func (w Writer) Finish(ctx context.Context, before, after Subject, cause error) 
 	if !landed {
 		return ctrl.Result{RequeueAfter: afresh}, nil
 	}
+	if note, is := errors.AsType[*noted](cause); is {
+		w.Event(after, corev1.EventTypeWarning, note.reason, "Reconcile", note.text)
+	}
 	return ResultOf(ctx, cause)
 }
 
@@ -51,7 +55,21 @@ func (w Writer) Write(ctx context.Context, before, after Subject) (bool, error) 
 	return w.write(ctx, before, after, "")
 }
 
+// Note is Write for what stands in status alone: what an object waits for before its work begins is no event.
+func (w Writer) Note(ctx context.Context, before, after Subject) (bool, error) {
+	return w.patch(ctx, before, after)
+}
+
 func (w Writer) write(ctx context.Context, before, after Subject, begins string) (bool, error) {
+	landed, err := w.patch(ctx, before, after)
+	if landed {
+		w.tell(ctx, before, after, begins)
+	}
+	return landed, err
+}
+
+// patch returns true when the server has what after says.
+func (w Writer) patch(ctx context.Context, before, after Subject) (bool, error) {
 	*after.Progress().ObservedGeneration = after.GetGeneration()
 	// Only status may differ here: metadata is patched on its own, and reaches both copies.
 	if equality.Semantic.DeepEqual(before, after) {
@@ -65,7 +83,6 @@ func (w Writer) write(ctx context.Context, before, after Subject, begins string)
 	if err != nil {
 		return false, fmt.Errorf("writing status: %w", err)
 	}
-	w.tell(ctx, before, after, begins)
 	return true, nil
 }
 

@@ -3,13 +3,28 @@
 package index
 
 import (
+	"hash/fnv"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/flow"
 )
 
-// Schedule finds the backups of a BackupSchedule by its UID.
-const Schedule = "schedule-uid"
+// Lane finds the backups of the BackupSchedules of one lane, a few more than one schedule has: an entry for each schedule
+// would take more memory than the backups that it finds. Who asks has to look at LabelSchedule.
+const Lane = "schedule-lane"
+
+// lanes is how many there are: a lane has one schedule in two thousand.
+const lanes = 2048
+
+// AtWork finds the restores that have not ended, whose value is Yes, among all that are kept.
+const (
+	AtWork = "at-work"
+	Yes    = "yes"
+)
 
 // Index is one way to find objects.
 type Index struct {
@@ -21,14 +36,29 @@ type Index struct {
 // All are those that the reconcilers ask.
 func All() []Index {
 	return []Index{
-		{&v1alpha1.DatabaseBackup{}, Schedule, scheduleUID},
+		{&v1alpha1.DatabaseBackup{}, Lane, lane},
 		{&v1alpha1.DatabaseBackup{}, Phase, phase},
+		{&v1alpha1.DatabaseRestore{}, AtWork, atWork},
 	}
 }
 
-func scheduleUID(backup client.Object) []string {
+// LaneOf a BackupSchedule is where its backups are found.
+func LaneOf(schedule types.UID) string {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(schedule))
+	return strconv.Itoa(int(hash.Sum32() % lanes))
+}
+
+func lane(backup client.Object) []string {
 	if uid := backup.GetLabels()[v1alpha1.LabelSchedule]; uid != "" {
-		return []string{uid}
+		return []string{LaneOf(types.UID(uid))}
+	}
+	return nil
+}
+
+func atWork(object client.Object) []string {
+	if restore, ok := object.(*v1alpha1.DatabaseRestore); ok && !flow.Ended(restore) {
+		return []string{Yes}
 	}
 	return nil
 }
