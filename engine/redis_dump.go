@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,15 @@ import (
 	"github.com/holdfast-dev/holdfast/engine/internal/rdb"
 )
 
+// replicaVersion is the version of Valkey that Holdfast follows as. Valkey 9 writes a snapshot for older replicas, or such as do not
+// tell, in a form that has no time to live of a hash's fields; a newer server writes one that this version reads.
+const replicaVersion = "9.0.0"
+
 // endMarkLength is that of the mark behind a snapshot whose length the server does not know beforehand.
 const endMarkLength = 40
+
+// dumpBuffer is written at once: a record may have a few bytes.
+const dumpBuffer = 256 << 10
 
 // Dump follows the server as a replica does until it has sent its snapshot, which is of one moment, and keeps what was asked for.
 func (redisEngine) Dump(ctx context.Context, a Access, server Server, dump io.Writer) error {
@@ -29,7 +37,11 @@ func (redisEngine) Dump(ctx context.Context, a Access, server Server, dump io.Wr
 	selection := rdb.Selection{Functions: len(a.Databases) == 0, Database: func(database uint64) bool {
 		return slices.Contains(server.Databases, strconv.FormatUint(database, 10))
 	}}
-	rest, err := rdb.Filter(&following{ctx, c, snapshot}, &ownErrors{w: dump}, selection)
+	out := bufio.NewWriterSize(&ownErrors{w: dump}, dumpBuffer)
+	rest, err := rdb.Filter(&following{ctx, c, snapshot}, out, selection)
+	if err == nil {
+		err = out.Flush()
+	}
 	if err == nil && mark != "" {
 		err = sameMark(rest, mark)
 	} else if err == nil {
@@ -41,8 +53,10 @@ func (redisEngine) Dump(ctx context.Context, a Access, server Server, dump io.Wr
 // follow asks for a snapshot and returns it with the mark that stands behind it, which is empty where its length is known.
 func (c *redisConn) follow(ctx context.Context) (snapshot io.Reader, mark string, err error) {
 	// Redis 7 and newer: nothing of what is written meanwhile needs to be kept for this replica
-	if _, err := c.do(ctx, "REPLCONF", "rdb-only", "1"); err != nil && !refusedBy(err) {
-		return nil, "", c.redisError(err)
+	for _, option := range [][]string{{"rdb-only", "1"}, {"version", replicaVersion}} {
+		if _, err := c.do(ctx, "REPLCONF", option[0], option[1]); err != nil && !refusedBy(err) {
+			return nil, "", c.redisError(err)
+		}
 	}
 	if _, err := c.do(ctx, "REPLCONF", "capa", "eof", "capa", "psync2"); err != nil {
 		return nil, "", c.replicationError(err)

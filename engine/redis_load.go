@@ -30,7 +30,7 @@ func (r *redisRestore) load(ctx context.Context) error {
 		}
 	}
 	evicted := r.info.number("evicted_keys")
-	l := &redisLoad{redisRestore: r, redisReader: redisReader{items: r.items, now: r.begun.UnixMilli()}, ctx: ctx, version: min(r.plan.head.Version, r.format)}
+	l := &redisLoad{redisRestore: r, redisReader: redisReader{items: r.items, now: r.begun.UnixMilli()}, ctx: ctx}
 	err := readArtifact(r.Artifact, func(dump io.Reader) error {
 		_, err := rdb.Read(dump, rdb.Handler{Key: l.begin, Value: l.end})
 		return err
@@ -94,8 +94,6 @@ type redisLoad struct {
 	*redisRestore
 	redisReader
 	ctx context.Context
-	// version of the format that payloads are labelled with: the server refuses a newer one than its own.
-	version int
 	// chosen is the database that commands are for now.
 	chosen  string
 	payload rdb.Payload
@@ -183,7 +181,8 @@ func (l *redisLoad) end(key rdb.Key) error {
 		}
 		_, _ = l.out.Write(l.value.Bytes())
 	}
-	_, _ = l.out.Write(l.payload.Footer(l.version))
+	// labelled with the server's own version of the format: it refuses a newer one, and Valkey 9 those of newer Redis too
+	_, _ = l.out.Write(l.payload.Footer(l.format))
 	_, _ = l.out.WriteString("\r\n$6\r\nABSTTL\r\n$7\r\nREPLACE\r\n")
 	l.sent = append(l.sent, string(key.Name))
 	l.bytes += int(l.payload.Length()) //nolint:gosec // below largestValue

@@ -1,5 +1,5 @@
-// Package redistest starts real Redis servers for tests: Debian's, on a free port of the loopback interface, with their data in a
-// temporary folder, and stopped with the test.
+// Package redistest starts real Redis and Valkey servers for tests: Debian's, on a free port of the loopback interface, with their
+// data in a temporary folder, and stopped with the test. Newer ones are fetched by install.sh.
 package redistest
 
 import (
@@ -43,8 +43,9 @@ type Server struct {
 	Host string
 	Port int
 
-	dir    string
-	config []string
+	program string
+	dir     string
+	config  []string
 
 	mu      sync.Mutex
 	command *exec.Cmd
@@ -55,7 +56,37 @@ type Server struct {
 // Start starts a server for one test. config are further lines of redis.conf.
 func Start(tb testing.TB, config ...string) *Server {
 	tb.Helper()
-	s, err := launch(config)
+	return start(tb, "redis-server", config)
+}
+
+// Newer servers than Debian's.
+const (
+	Redis8  = "redis-8"
+	Valkey8 = "valkey-8"
+	Valkey9 = "valkey-9"
+)
+
+// StartNewer starts one of the newer servers for one test. config are further lines of its configuration.
+func StartNewer(tb testing.TB, server string, config ...string) *Server {
+	tb.Helper()
+	cache := os.Getenv("HOLDFAST_CACHE")
+	if cache == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		cache = filepath.Join(base, "holdfast")
+	}
+	program := filepath.Join(cache, server, "server")
+	if _, err := os.Stat(program); err != nil {
+		tb.Fatalf("the tests need %s: run testutil/redistest/install.sh", server)
+	}
+	return start(tb, program, config)
+}
+
+func start(tb testing.TB, program string, config []string) *Server {
+	tb.Helper()
+	s, err := launch(program, config)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -63,9 +94,9 @@ func Start(tb testing.TB, config ...string) *Server {
 	return s
 }
 
-func launch(config []string) (*Server, error) {
+func launch(program string, config []string) (*Server, error) {
 	logging.Disable()
-	s := &Server{Host: "127.0.0.1", config: config}
+	s := &Server{Host: "127.0.0.1", program: program, config: config}
 	var err error
 	if s.dir, err = os.MkdirTemp("", "holdfast-redis-"); err != nil {
 		return nil, err
@@ -75,7 +106,7 @@ func launch(config []string) (*Server, error) {
 	}
 	if err != nil {
 		s.remove()
-		return nil, fmt.Errorf("redis-server: %w\n%s", err, s.log.String())
+		return nil, fmt.Errorf("%s: %w\n%s", program, err, s.log.String())
 	}
 	return s, nil
 }
@@ -94,7 +125,7 @@ func (s *Server) Restart(config ...string) error {
 	s.config = append(s.config, config...)
 	lines := append([]string{"bind 127.0.0.1", fmt.Sprintf("port %d", s.Port), "dir " + s.dir, "unixsocket " + s.socket(), `save ""`,
 		"repl-diskless-sync-delay 0", fmt.Sprintf("user %s on ~* &* +@all #%x", Superuser, sha256.Sum256([]byte(Password)))}, s.config...)
-	cmd := exec.Command("redis-server", "-")
+	cmd := exec.Command(s.program, "-")
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &s.log, &s.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
