@@ -151,7 +151,8 @@ func (r *reader) records(begin func(code byte) error) error {
 		if err != nil {
 			return err
 		}
-		if err := r.took([]byte{code}); err != nil {
+		r.small[0] = code
+		if err := r.took(r.small[:1]); err != nil {
 			return err
 		}
 		switch code {
