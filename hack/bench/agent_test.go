@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-dev/holdfast/contract"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/storage"
+	"github.com/holdfast-dev/holdfast/testutil/mongotest"
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
 )
 
@@ -56,7 +57,7 @@ func (w *world) agent(staging string, task contract.Task) outcome {
 	}
 	resultFile := filepath.Join(w.dir, "result.json")
 	cmd := exec.Command(program("agent"), "run", "--task", string(raw), "--result", resultFile, "--staging", staging)
-	cmd.Env = []string{"PATH=" + pgtest.BinDir(w, pgtest.DebianVersion) + ":/usr/bin"}
+	cmd.Env = []string{"PATH=" + pgtest.BinDir(w, pgtest.DebianVersion) + ":/usr/bin:" + os.Getenv(mongotest.ProgramsVariable)}
 	took, log := measure(w, cmd)
 	return outcome{figure: took, result: w.readResult(resultFile), steps: readSteps(log)}
 }

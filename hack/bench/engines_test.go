@@ -3,7 +3,10 @@
 package bench
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/holdfast-dev/holdfast/contract"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/testutil/mariadbtest"
 	"github.com/holdfast-dev/holdfast/testutil/miniotest"
+	"github.com/holdfast-dev/holdfast/testutil/mongotest"
 	"github.com/holdfast-dev/holdfast/testutil/redistest"
 )
 
@@ -44,7 +50,7 @@ func TestEngines(t *testing.T) {
 	limit := time.Duration(number(t, "BENCH_MINUTES", 5, 1)) * time.Minute
 	mib := number(t, "BENCH_ENGINES_MIB", 256, 1)
 	var all []*engineBench
-	for _, start := range []func(*world, int) *engineBench{startMariaDB, startRedis} {
+	for _, start := range []func(*world, int) *engineBench{startMariaDB, startRedis, startMongoDB} {
 		e := start(newEngineWorld(t), mib)
 		e.measure(number(t, "BENCH_ROUNDS", 5, 1), limit)
 		all = append(all, e)
@@ -58,7 +64,7 @@ func TestEngines(t *testing.T) {
 func newEngineWorld(tb testing.TB) *world {
 	w := &world{TB: tb, dir: tb.TempDir(), secrets: tb.TempDir(), minio: miniotest.Start(tb)}
 	w.bucket, w.keys = w.minio.Bucket(tb), w.minio.CredentialsDir(tb)
-	w.env = []string{"PATH=/usr/bin:/bin", "HOME=" + w.dir, "LC_ALL=C"}
+	w.env = []string{"PATH=/usr/bin:/bin:" + os.Getenv(mongotest.ProgramsVariable), "HOME=" + w.dir, "LC_ALL=C"}
 	return w
 }
 
@@ -71,8 +77,9 @@ func (w *world) connectTo(name engine.Name, host string, port int, user, passwor
 
 func startMariaDB(w *world, mib int) *engineBench {
 	s := mariadbtest.Start(w)
-	s.Exec(w, "", "CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, customer VARCHAR(80), placed DATETIME, note TEXT, total DECIMAL(10, 2), KEY (placed))",
-		fmt.Sprintf("INSERT INTO shop.orders SELECT seq, CONCAT('customer ', seq %% 9973), '2026-01-01' + INTERVAL seq SECOND, "+
+	s.Exec(w, "", "CREATE DATABASE shop")
+	s.Exec(w, "shop", "CREATE TABLE orders (id INT PRIMARY KEY, customer VARCHAR(80), placed DATETIME, note TEXT, total DECIMAL(10, 2), KEY (placed))",
+		fmt.Sprintf("INSERT INTO orders SELECT seq, CONCAT('customer ', seq %% 9973), '2026-01-01' + INTERVAL seq SECOND, "+
 			"CONCAT(MD5(seq), ' wishes ', MD5(seq + 1), ' to be sent to ', MD5(seq * 7), REPEAT(' as before', seq %% 7)), seq / 7 FROM seq_1_to_%d", mib*5000),
 		"CREATE USER plain@'%' IDENTIFIED BY 'plain'", "GRANT ALL ON *.* TO plain@'%'")
 	options := fmt.Sprintf("--no-defaults --host=%s --port=%d --user=plain --password=plain --skip-ssl", s.Host, s.Port)
@@ -97,6 +104,27 @@ func startRedis(w *world, mib int) *engineBench {
 		dumpLine: fmt.Sprintf("redis-cli -h %s -p %d --user plain --pass plain --no-auth-warning --rdb - 2>/dev/null | zstd -q -3 -T0 >reference.zst",
 			s.Host, s.Port),
 		empty: func() { s.Do(w, 1, "FLUSHDB") }}
+}
+
+func startMongoDB(w *world, mib int) *engineBench {
+	s := mongotest.Start(w)
+	const batch = 1000
+	for first := 0; first < mib*1500; first += batch {
+		var documents []any
+		for i := first; i < first+batch; i++ {
+			sum := sha256.Sum256([]byte(strconv.Itoa(i)))
+			documents = append(documents, bson.D{{Key: "_id", Value: i}, {Key: "customer", Value: fmt.Sprintf("customer %d", i%9973)},
+				{Key: "note", Value: fmt.Sprintf("%x wishes %x%s", sum, sum[:8], strings.Repeat(" as before", i%80))}, {Key: "total", Value: float64(i) / 7}})
+		}
+		s.Insert(w, "shop", "orders", documents...)
+	}
+	w.write(filepath.Join(w.dir, "mongo.yaml"), fmt.Sprintf("uri: %q\n", (&url.URL{Scheme: "mongodb", Host: net.JoinHostPort(s.Host, strconv.Itoa(s.Port)),
+		User: url.UserPassword(mongotest.Superuser, mongotest.Password), Path: "/", RawQuery: "authSource=admin"}).String()))
+	return &engineBench{world: w, title: "MongoDB (FerretDB 1.24)", source: "shop", target: "restored",
+		connection: w.connectTo(engine.MongoDB, s.Host, s.Port, mongotest.Superuser, mongotest.Password),
+		dumpLine:   "mongodump --quiet --config=mongo.yaml --db=shop --archive | zstd -q -3 -T0 >reference.zst",
+		loadLine:   "zstd -q -d -c reference.zst | mongorestore --quiet --config=mongo.yaml --archive --nsFrom='shop.*' --nsTo='restored.*'",
+		empty:      func() { s.Run(w, "restored", bson.D{{Key: "dropDatabase", Value: 1}}) }}
 }
 
 func (e *engineBench) measure(rounds int, limit time.Duration) {
@@ -167,14 +195,19 @@ func engineReport(all []*engineBench, load string) string {
 		t(cells...)
 	}
 	for _, e := range all {
-		tool, _, _ := strings.Cut(e.dumpLine, " ")
+		tool := programOf(e.dumpLine)
 		row(e, "dump pipeline, "+mebibytes(e.bytes), "`"+tool+" … \\| zstd -3 -T0 > file`", e.pipeline, e.reference, e.dump)
 		against := "no tool of its own does"
 		if e.loadLine != "" {
-			tool, _, _ = strings.Cut(e.loadLine, " ")
-			against = "`zstd -d \\| " + tool + "`"
+			against = "`zstd -d \\| " + programOf(e.loadLine[strings.Index(e.loadLine, "| ")+2:]) + "`"
 		}
 		row(e, "load verb: restore, check, swap", against, e.load, e.loadReference, e.load)
 	}
 	return b.String()
+}
+
+// programOf a command is its first word.
+func programOf(line string) string {
+	program, _, _ := strings.Cut(line, " ")
+	return program
 }

@@ -71,6 +71,8 @@ programs="$(mktemp -d)"
 trap 'rm -rf "$programs"' EXIT
 HOLDFAST_BIN="$(cluster_binaries)"
 export HOLDFAST_BIN KUBEBUILDER_ASSETS="$HOLDFAST_BIN"
+HOLDFAST_MONGO_PROGRAMS="$(testutil/mongotest/programs.sh | tail -n 1)"
+export HOLDFAST_MONGO_PROGRAMS
 step "compile the manager, the agent and put" compile
 part pipeline TestPerformance
 part engines TestEngines
