@@ -18,11 +18,18 @@ import (
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
 )
 
-// eventually waits for a condition.
+// eventually waits for a condition of what tells nobody of its changes: a server, a log, a folder.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	tick, end := time.NewTicker(5*time.Millisecond), time.NewTimer(60*time.Second)
+	defer tick.Stop()
+	defer end.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatalf("the test ended while it waited for: %s", what)
+		case <-end.C:
 			t.Fatalf("waited in vain for: %s", what)
 		}
 	}

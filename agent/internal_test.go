@@ -201,45 +201,35 @@ func TestFailingOutputKillsTheProcess(t *testing.T) {
 
 func TestEndOfTheContextKillsTheWholeGroup(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	reader, writer := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		done <- newProcesses().sh(ctx, "sleep 1000 & echo $!; wait", nil, writer)
-	}()
-	line := make([]byte, 32)
-	n, err := reader.Read(line)
+	held := filepath.Join(t.TempDir(), "held")
+	if err := syscall.Mkfifo(held, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Without waiting for a writer, and so that reads have deadlines.
+	holders, err := os.OpenFile(held, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var child int
-	for _, c := range strings.TrimSpace(string(line[:n])) {
-		child = child*10 + int(c-'0')
+	defer func() { _ = holders.Close() }()
+	reader, writer := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- newProcesses().sh(ctx, "exec 3>"+held+"; sleep 1000 & echo begun; wait", nil, writer)
+	}()
+	if _, err := reader.Read(make([]byte, 32)); err != nil {
+		t.Fatal(err)
 	}
 	cancel(ErrTerminated)
 	if err := <-done; !errors.Is(err, ErrTerminated) {
 		t.Errorf("%v", err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); alive(child); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the child %d of the program is still there", child)
-		}
+	// A pipe ends when the last process has gone that holds it.
+	if err := holders.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// alive tells whether a process runs; one that is only waited for does not.
-func alive(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
+	if _, err := holders.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatalf("a child of the program is still there: %v", err)
 	}
-	raw, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "stat"))
-	return err == nil && !strings.Contains(string(raw), ") Z ")
-}
-
-func itoa(n int) string {
-	if n < 10 {
-		return string(rune('0' + n))
-	}
-	return itoa(n/10) + string(rune('0'+n%10))
 }
 
 // Programs inherit nothing that would change whom they connect to, or as whom.

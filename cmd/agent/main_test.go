@@ -105,23 +105,37 @@ func dumpTask(t *testing.T, s *pgtest.Server, database string) string {
 
 const large = `CREATE TABLE large AS SELECT i, md5(i::text) || md5((i + 1)::text) || repeat('x', 100) AS filler FROM generate_series(1, 500000) i`
 
+// watchWrites returns a file from which something can be read, for a minute, as soon as something is written into a file of
+// a folder.
+func watchWrites(t *testing.T, folder string) *os.File {
+	t.Helper()
+	fd, err := syscall.InotifyInit1(syscall.IN_NONBLOCK | syscall.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := os.NewFile(uintptr(fd), "writes to "+folder)
+	t.Cleanup(func() { _ = events.Close() })
+	if _, err := syscall.InotifyAddWatch(fd, folder, syscall.IN_MODIFY); err != nil {
+		t.Fatal(err)
+	}
+	if err := events.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
 func TestSIGTERMDuringADump(t *testing.T) {
 	s := pgtest.Shared(t, pgtest.DebianVersion)
 	task := dumpTask(t, s, s.Database(t, large))
 	result, staging, temp := filepath.Join(t.TempDir(), "result"), t.TempDir(), t.TempDir()
 	cmd, log := agentCommand(t, "run", "--task", task, "--result", result, "--staging", staging)
 	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+	written := watchWrites(t, staging)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	partial := filepath.Join(staging, "artifact.partial")
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if info, err := os.Stat(partial); err == nil && info.Size() > 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the dump does not begin")
-		}
+	if _, err := written.Read(make([]byte, 4096)); err != nil {
+		t.Fatalf("the dump does not begin: %v", err)
 	}
 	begun := time.Now()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
