@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test.sh: runs every test that needs no cluster, after it has set up what they need: PostgreSQL, MariaDB, Redis and btrfs
-# programs from Debian, PostgreSQL servers of other versions, and kube-apiserver, etcd, MinIO, FerretDB and MongoDB's tools
+# programs from Debian, servers of other versions, and kube-apiserver, etcd, MinIO, FerretDB and MongoDB's tools
 # built from Go modules. As root on Debian or Ubuntu it installs packages; elsewhere it runs itself in a container.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
@@ -13,6 +13,7 @@ missing_packages() {
 	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || echo postgresql postgresql-client
 	{ [ -x /usr/sbin/mariadbd ] && [ -x /usr/bin/mariadb-dump ]; } || echo mariadb-server-core mariadb-client
 	command -v redis-server >/dev/null || echo redis-server
+	[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
 	command -v mkfs.btrfs >/dev/null || echo btrfs-progs
 	command -v npm >/dev/null || echo npm
 	command -v node >/dev/null || echo nodejs
@@ -65,6 +66,7 @@ if [ "${#packages[@]}" -gt 0 ]; then
 	fi
 fi
 step "PostgreSQL servers of other versions" testutil/pgtest/install.sh
+step "Redis and Valkey servers of other versions" testutil/redistest/install.sh
 HOLDFAST_MONGO_PROGRAMS="$(testutil/mongotest/programs.sh | tail -n 1)"
 export HOLDFAST_MONGO_PROGRAMS
 HOLDFAST_BIN="$(cluster_binaries)"
