@@ -119,8 +119,8 @@ func (w *scheduleWork) startDue(ctx context.Context) error {
 		return w.taken(decision, err)
 	}
 	w.decided(decision)
+	// No event: status says when, and active names the backup, which has events of its own. A thousand may be due at once.
 	w.object.Status.LastScheduleTime = timeOrNil(decision.Due)
-	w.tellf(v1alpha1.ReasonBackupCreated, "DatabaseBackup %s was created for the run of %s", name, w.local(decision.Due))
 	w.scheduled()
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/holdfast-dev/holdfast/api/v1alpha1"
+	"github.com/holdfast-dev/holdfast/controllers/index"
 )
 
 // figures are the metrics of one schedule, in the order of scheduleMetrics; NaN is none.
@@ -25,24 +26,30 @@ type figures struct {
 
 // read computes the figures of all schedules. They are taken out of the list at once: whoever reads them may be slow.
 func (m ScheduleMetrics) read(ctx context.Context) ([]figures, error) {
-	list := &v1alpha1.BackupScheduleList{}
-	if err := m.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing BackupSchedules for metrics: %w", err)
-	}
-	all := make([]figures, len(list.Items))
-	values := make([]float64, len(list.Items)*len(scheduleMetrics))
-	for i := range list.Items {
-		schedule := &list.Items[i]
-		all[i] = figures{schedule.Namespace, schedule.Name, values[i*len(scheduleMetrics):][:len(scheduleMetrics)]}
-		for j, metric := range scheduleMetrics {
-			value, known := metric.value(schedule)
-			if !known {
-				value = math.NaN()
-			}
-			all[i].values[j] = value
+	var all []figures
+	for part := range index.Parts {
+		list := &v1alpha1.BackupScheduleList{}
+		err := m.Reader.List(ctx, list, client.MatchingFields{index.Part: strconv.Itoa(part)}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, fmt.Errorf("listing BackupSchedules for metrics: %w", err)
+		}
+		for i := range list.Items {
+			all = append(all, figuresOf(&list.Items[i]))
 		}
 	}
 	return all, nil
+}
+
+func figuresOf(schedule *v1alpha1.BackupSchedule) figures {
+	values := make([]float64, len(scheduleMetrics))
+	for i, metric := range scheduleMetrics {
+		value, known := metric.value(schedule)
+		if !known {
+			value = math.NaN()
+		}
+		values[i] = value
+	}
+	return figures{schedule.Namespace, schedule.Name, values}
 }
 
 // Write writes the metrics in Prometheus' text format, one after another, each of all schedules. Where the schedules cannot

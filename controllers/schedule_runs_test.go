@@ -48,7 +48,9 @@ func TestScheduleMakesABackupWhenItIsDue(t *testing.T) {
 	}
 	n.see()
 	n.expectRuns(name)
-	n.told("DatabaseBackup " + name + " was created")
+	if told := n.eventReasons("orders"); len(told) > 0 {
+		t.Errorf("people were told of %v: status says it, and a thousand may be due at once", told)
+	}
 }
 
 func TestScheduleShowsHowItsBackupsEnd(t *testing.T) {

@@ -20,6 +20,13 @@ const Lane = "schedule-lane"
 // lanes is how many there are: a lane has one schedule in two thousand.
 const lanes = 2048
 
+// Part finds the BackupSchedules of one part, Parts of which are all: who reads all of thousands, and needs little of each, has
+// copies of a part in hand at a time.
+const (
+	Part  = "part"
+	Parts = 8
+)
+
 // AtWork finds the restores that have not ended, whose value is Yes, among all that are kept.
 const (
 	AtWork = "at-work"
@@ -39,15 +46,21 @@ func All() []Index {
 		{&v1alpha1.DatabaseBackup{}, Lane, lane},
 		{&v1alpha1.DatabaseBackup{}, Phase, phase},
 		{&v1alpha1.DatabaseRestore{}, AtWork, atWork},
+		{&v1alpha1.BackupSchedule{}, Part, part},
 	}
 }
 
 // LaneOf a BackupSchedule is where its backups are found.
-func LaneOf(schedule types.UID) string {
+func LaneOf(schedule types.UID) string { return share(string(schedule), lanes) }
+
+// share is one of so many, which follows from a text.
+func share(of string, among uint32) string {
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(schedule))
-	return strconv.Itoa(int(hash.Sum32() % lanes))
+	_, _ = hash.Write([]byte(of))
+	return strconv.Itoa(int(hash.Sum32() % among))
 }
+
+func part(schedule client.Object) []string { return []string{share(schedule.GetName(), Parts)} }
 
 func lane(backup client.Object) []string {
 	if uid := backup.GetLabels()[v1alpha1.LabelSchedule]; uid != "" {
