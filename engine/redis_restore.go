@@ -153,8 +153,13 @@ func (r *redisRestore) marked(ctx context.Context) (map[string][]string, error) 
 }
 
 func (r *redisRestore) putInPlace(ctx context.Context, marked map[string][]string) error {
+	const half = "is half restored, and what it held is in the safety backup, status.url"
+	was := "was not touched"
+	if slices.ContainsFunc(marked[markLoading], r.isTarget) {
+		was = half // an earlier run was loading it in place
+	}
 	if err := r.prepare(ctx, marked[markLoading]); err != nil {
-		return r.state(err, "was not touched")
+		return r.state(err, was)
 	}
 	err := r.load(ctx)
 	if err == nil {
@@ -167,7 +172,7 @@ func (r *redisRestore) putInPlace(ctx context.Context, marked map[string][]strin
 		return nil
 	}
 	if r.inPlace {
-		return r.state(err, "is half restored, and what it held is in the safety backup, status.url")
+		return r.state(err, half)
 	}
 	r.cleanUp(ctx)
 	return r.state(err, "was not touched")
@@ -201,7 +206,11 @@ func (r *redisRestore) prepare(ctx context.Context, loading []string) error {
 	if err := r.chooseSpares(ctx); err != nil {
 		return err
 	}
-	return r.markSpares(ctx)
+	err = r.markSpares(ctx)
+	if err != nil && !slices.ContainsFunc(loading, r.isTarget) { // the mark of a target that is half loaded stays
+		r.unmark(ctx)
+	}
+	return err
 }
 
 func (r *redisRestore) isTarget(database string) bool {

@@ -56,24 +56,42 @@ func (r *redisRestore) databases(ctx context.Context) (int, error) {
 // markSpares marks what will be loaded, and learns from the first mark which version of the format the server reads.
 func (r *redisRestore) markSpares(ctx context.Context) error {
 	for _, item := range r.items {
-		if err := r.choose(ctx, item.spare); err != nil {
-			return err
-		}
-		if n, err := r.number(ctx, "DBSIZE"); err != nil || (n > 0 && !r.inPlace) {
-			if err == nil {
-				err = Transient(ReasonSwapFailed, "database %s of %s was empty and was filled while this restore began", item.spare, r.where())
-			}
-			return err
-		}
-		if _, err := r.text(ctx, "SET", r.mark(), markLoading); err != nil {
+		if err := r.markSpare(ctx, item); err != nil {
 			return err
 		}
 	}
-	if err := r.readFormat(ctx); err != nil {
-		r.cleanUp(ctx)
+	return r.readFormat(ctx)
+}
+
+// markSpare marks one database. Another client, such as another restore, may have found it empty at the same time: then both see
+// more than their own key in it, and give it up.
+func (r *redisRestore) markSpare(ctx context.Context, item *redisItem) error {
+	if err := r.choose(ctx, item.spare); err != nil {
 		return err
 	}
-	return nil
+	if _, err := r.text(ctx, "SET", r.mark(), markLoading); err != nil || r.inPlace {
+		return err
+	}
+	keys, err := r.number(ctx, "DBSIZE")
+	if err == nil && keys != 1 {
+		err = Transient(ReasonSwapFailed, "database %s of %s was empty and was filled while this restore began", item.spare, r.where())
+	}
+	return err
+}
+
+// unmark takes the marks away again, before anything was loaded. It flushes nothing: what is marked may be the target itself.
+func (r *redisRestore) unmark(ctx context.Context) {
+	ctx, cancel := outlast(ctx, finishPatience, stopPatience)
+	defer cancel()
+	for _, item := range r.items {
+		err := r.choose(ctx, item.spare)
+		if err == nil {
+			_, err = r.number(ctx, "DEL", r.mark())
+		}
+		if err != nil {
+			r.Log.Warn("could not take a mark away", "database", item.spare, "error", err.Error())
+		}
+	}
 }
 
 // swap puts all databases in place at once.

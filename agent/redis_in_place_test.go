@@ -1,0 +1,51 @@
+package agent_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-dev/holdfast/agent"
+	"github.com/holdfast-dev/holdfast/contract"
+)
+
+// Where a database has to be loaded in place, what can be told beforehand still leaves it as it was, without a mark.
+func TestRedisInPlaceRefused(t *testing.T) {
+	t.Parallel()
+	f := newRedisFixture(t, "databases 1")
+	f.db.Do(t, 0, "SET", "k", "kept")
+	f.minio.Put(t, f.bucket, "new", rdbFile("\xfe\x00\x18\x04hash12345678\x01\x00\x01f\x01v"))
+	r := f.restoreJob("new", "0")
+	r.fetch()
+	r.mustFail(contract.VerbLoad, contract.ReasonServerNotSupported, false, `"hash"`, "was not touched")
+	if got := f.db.Do(t, 0, "GET", "k") + " " + f.db.Keys(t); got != "kept db0=1" {
+		t.Errorf("the server holds %s", got)
+	}
+}
+
+// A load in place that is ended leaves a database half restored, and says so until a later run is through.
+func TestRedisInPlaceEnded(t *testing.T) {
+	t.Parallel()
+	f := newRedisFixture(t, "databases 1", "appendonly yes")
+	f.db.Do(t, 0, "EVAL", "for i = 1, 200000 do redis.call('SET', 'k' .. i, redis.sha1hex(i)) end", 0)
+	want := f.db.Content(t, 0)
+	key := f.backup("0")
+	f.db.Do(t, 0, "FLUSHDB")
+	f.db.Do(t, 0, "SET", "surplus", "1")
+	r := f.restoreJob(key)
+	r.fetch()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := r.start(ctx, contract.VerbLoad)
+	eventually(t, "keys in the database", func() bool { return f.db.Do(t, 0, "DBSIZE") > "2" })
+	cancel(agent.ErrTerminated)
+	if result := <-done; result.Failure == nil || !result.Failure.Retryable {
+		t.Fatalf("%+v", result)
+	}
+	f.db.Do(t, 0, "CONFIG", "SET", "maxmemory", 1<<20)
+	r.mustFail(contract.VerbLoad, contract.ReasonRestoreToolFailed, false, "raise maxmemory", "is half restored", "status.url")
+	f.db.Do(t, 0, "CONFIG", "SET", "maxmemory", 0)
+	r.must(contract.VerbLoad)
+	if got := f.db.Content(t, 0); got != want || strings.Contains(got, "holdfast") {
+		t.Errorf("restored: %s", f.db.Keys(t))
+	}
+}
