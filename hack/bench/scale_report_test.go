@@ -52,7 +52,9 @@ func (r *scaleReport) rows(b *strings.Builder) {
 		fmt.Sprintf("%.2f s, **%.2f s**", r.slot.first.Seconds(), ours), "", "", "")
 	t(fmt.Sprintf("The last, against a plain client that creates %d backups and writes %d statuses in %.2f s", r.due, r.due, plain),
 		fmt.Sprintf("**%.2f**", ours/plain), "the API server's own time", "", "")
-	t("Writes a second of the operator at the slot, events and the queue's included", fmt.Sprintf("%.0f", r.slot.requests/ours), "about 1,000", "", "")
+	t("Writes a second of the operator until then", fmt.Sprintf("%.0f", r.slot.requests/ours), "about 1,000", "", "")
+	t(fmt.Sprintf("Requests until then, and until %.0f s later, when each backup that waits for a place says so", afterSlot.Seconds()),
+		fmt.Sprintf("%.0f; %.0f", r.slot.requests, r.slot.all), "", "", "")
 }
 
 // reference is the mean of the plain client's times, in seconds.

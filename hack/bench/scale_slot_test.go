@@ -19,10 +19,15 @@ import (
 type slot struct {
 	first, last time.Duration // from the slot until the first and until the last of them was there
 	requests    float64       // that the operator sent until then
+	all         float64       // and until it had said of each that it waits for a place
 }
 
-// slotLimit is more than the backups may take.
-const slotLimit = 5 * time.Minute
+const (
+	// slotLimit is more than the backups may take.
+	slotLimit = 5 * time.Minute
+	// afterSlot is more than it may take until each backup that waits says so.
+	afterSlot = 30 * time.Second
+)
 
 // measureSlot makes schedules that are due at the next minute but one, and follows the backups that the operator makes.
 func (w *cluster) measureSlot(t *testing.T, o *operator) slot {
@@ -36,9 +41,20 @@ func (w *cluster) measureSlot(t *testing.T, o *operator) slot {
 	first, last := w.followSlot(t, at)
 	after := o.scrape(t)
 	found := slot{first: first.Sub(at), last: last.Sub(at)}
-	found.requests = after.sum("rest_client_requests_total") - before.sum("rest_client_requests_total")
+	sent := func(p page) float64 {
+		return p.sum("rest_client_requests_total") - before.sum("rest_client_requests_total")
+	}
+	found.requests = sent(after)
 	sayf("operator: of %d backups due in one slot the first was there after %.2f s, the last after %.2f s; until then it sent %.0f requests",
 		w.due, found.first.Seconds(), found.last.Seconds(), found.requests)
+	timer := time.NewTimer(afterSlot)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-o.ended:
+		t.Fatal("the operator ended at the slot")
+	}
+	found.all = sent(o.scrape(t))
 	return found
 }
 
