@@ -29,10 +29,10 @@ const (
 	afterSlot = 30 * time.Second
 )
 
-// measureSlot makes schedules that are due at the next minute but one, and follows the backups that the operator makes.
+// measureSlot makes schedules that are due in two to three minutes, and follows the backups that the operator makes.
 func (w *cluster) measureSlot(t *testing.T, o *operator) slot {
 	t.Helper()
-	at := time.Now().Truncate(time.Minute).Add(2 * time.Minute)
+	at := time.Now().Truncate(time.Minute).Add(3 * time.Minute)
 	looks := int(o.scrape(t).sum("controller_runtime_reconcile_total", `controller="backupschedule"`))
 	w.inParallel(w.due, func(ctx context.Context, i int) error { return w.client.Create(ctx, dueSchedule("due", i, at)) })
 	ctx, cancel := context.WithDeadline(t.Context(), at)
