@@ -187,6 +187,12 @@ func serverSaid(err error) bool {
 	return answered && !mongoCode(err, mongoInterruptedByStop, mongoInterruptedByState) && !mongo.IsNetworkError(err)
 }
 
+// broken tells a connection that broke.
+func broken(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || mongo.IsNetworkError(err)
+}
+
 // mongoError says why a server refused a connection or a command. It goes by codes and types.
 func (a Access) mongoError(err error) error {
 	if known, ok := errors.AsType[*Error](err); ok {
@@ -195,7 +201,7 @@ func (a Access) mongoError(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
-	case mongoCode(err, mongoAuthFailed), strings.Contains(err.Error(), "auth error"):
+	case mongoCode(err, mongoAuthFailed), strings.Contains(err.Error(), "auth error") && !broken(err):
 		return Permanent(ReasonAuthenticationFailed, "%s does not let user %q in: check the name and the password in the Secret of "+
 			"spec.database.credentialsSecretRef, and that the user was made in database %q (spec.database.authSource): %w", a.where(), a.Username,
 			a.authSource(), err)

@@ -75,8 +75,8 @@ func (s *mongoSession) dumpJoined(ctx context.Context, plan mongoDump, dump io.W
 	}
 	for i, name := range plan.databases {
 		rest := &mongoarchive.PreludeWriter{Rest: dump, Accept: func(again mongoarchive.Prelude) error {
-			if !slices.Equal(again.Collections, preludes[i].Collections) {
-				return Transient(ReasonDumpIncomplete, "collections or indexes of database %q were made, dropped or changed while it was dumped", name)
+			if !sameCollections(again.Collections, preludes[i].Collections) {
+				return Transient(ReasonDumpIncomplete, "collections of database %q were made or dropped while it was dumped", name)
 			}
 			return nil
 		}}
@@ -88,4 +88,18 @@ func (s *mongoSession) dumpJoined(ctx context.Context, plan mongoDump, dump io.W
 		}
 	}
 	return nil
+}
+
+// sameCollections tells whether two preludes announce the same collections, in any order, and none that was made anew.
+func sameCollections(a, b []mongoarchive.Collection) bool {
+	ids := func(collections []mongoarchive.Collection) []string {
+		var ids []string
+		for _, c := range collections {
+			metadata, err := c.Parse()
+			ids = append(ids, fmt.Sprintf("%s %s %s %v", c.Namespace(), c.Type, metadata.UUID, err))
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	return slices.Equal(ids(a), ids(b))
 }

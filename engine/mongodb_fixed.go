@@ -149,7 +149,7 @@ func (r *mongoRestore) createView(ctx context.Context, database, name string, op
 	}
 	err := r.command(ctx, database, append(bson.D{{Key: "create", Value: name}}, options...), nil)
 	if err != nil && serverSaid(err) && !mongoCode(err, mongoUnauthorized) {
-		return Permanent(ReasonRestoreToolFailed, "view %s cannot be made: %w", strings.TrimPrefix(name, r.temporaryPrefix()+"new_"), err)
+		return Permanent(ReasonRestoreToolFailed, "view %s cannot be made: %w", strings.TrimPrefix(name, r.temporaryPrefix()+"new_"+r.token+"_"), err)
 	}
 	return err
 }

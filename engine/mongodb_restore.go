@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -31,6 +32,9 @@ type mongoRestore struct {
 	prelude mongoarchive.Prelude
 	items   []*mongoItem
 	notes   []string
+	// token is in the names of what is loaded, so that each try has its own: a server may still be at an insert of a client
+	// program that was killed, and would make a collection of that name anew.
+	token string
 }
 
 // mongoItem is one database of a restore.
@@ -65,7 +69,7 @@ func newMongoRestore(ctx context.Context, a Access, restoration Restoration) (*m
 	if err != nil {
 		return nil, err
 	}
-	r := &mongoRestore{mongoSession: s, Restoration: restoration}
+	r := &mongoRestore{mongoSession: s, Restoration: restoration, token: strings.ToLower(rand.Text()[:6])}
 	if err := s.serves(); err != nil {
 		s.close()
 		return nil, err
@@ -111,7 +115,7 @@ func (mongoDB) ProbeTarget(ctx context.Context, a Access, artifact Artifact) (Ta
 		if item.exists {
 			target.Existing = append(target.Existing, item.target)
 		}
-		if err := r.need(privileges, item.target, "", "readWrite on the database", "find", "insert", "remove", "listCollections", "createCollection",
+		if err := r.need(privileges, item.target, "", "readWrite on the database", "find", "insert", "update", "remove", "listCollections", "createCollection",
 			"createIndex", "dropCollection", "renameCollectionSameDB"); err != nil {
 			return Target{}, err
 		}
@@ -208,6 +212,7 @@ func (r *mongoRestore) readParts() error {
 
 // recallParts makes the parts those that an earlier run loaded.
 func (r *mongoRestore) recallParts(mark *mongoMark) {
+	r.token = mark.Token
 	for i, item := range r.items {
 		loaded := mark.Databases[i].Parts
 		item.parts = slices.DeleteFunc(item.parts, func(p *mongoPart) bool { return !slices.Contains(loaded, p.Name) })
@@ -261,6 +266,9 @@ func (r *mongoRestore) mayLose(item *mongoItem) error {
 // temporary is the name that a collection has for a while: kind is new or old.
 func (r *mongoRestore) temporary(kind, database, collection string) string {
 	prefix := r.temporaryPrefix() + kind + "_"
+	if kind == "new" {
+		prefix += r.token + "_"
+	}
 	if len(database)+1+len(prefix)+len(collection) > 200 { // of 255 bytes, and some servers take fewer
 		sum := sha256.Sum256([]byte(collection))
 		return prefix + hex.EncodeToString(sum[:])
@@ -289,7 +297,7 @@ func (r *mongoRestore) dropTemporary(ctx context.Context) error {
 			}
 			left--
 		}
-		if left == 0 && len(found) > 0 { // some servers keep a database that has no collection
+		if left == 0 && len(found) > 0 && r.build.FerretDB != "" { // which keeps a database that has no collection
 			if err := r.command(ctx, item.target, bson.D{{Key: "dropDatabase", Value: 1}}, nil); err != nil {
 				r.Log.Debug("could not drop an empty database", "error", err.Error())
 			}

@@ -14,6 +14,8 @@ import (
 // mongoMark stands in the first database from the moment on that old collections are touched. It holds what they were.
 type mongoMark struct {
 	ID string `bson:"_id"`
+	// Token of the names that what was loaded has.
+	Token string `bson:"token"`
 	// Fixed says that collections that cannot be renamed are being replaced: from there on, nothing can be undone.
 	Fixed     bool            `bson:"fixed"`
 	Databases []mongoMarkedDB `bson:"databases"`
@@ -57,7 +59,7 @@ func (r *mongoRestore) saveMark(ctx context.Context, mark *mongoMark) error {
 }
 
 func (r *mongoRestore) writeMark(ctx context.Context) (*mongoMark, error) {
-	mark := &mongoMark{ID: markID}
+	mark := &mongoMark{ID: markID, Token: r.token}
 	for _, item := range r.items {
 		found, err := r.collections(ctx, item.target)
 		if err != nil {

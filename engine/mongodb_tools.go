@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -76,7 +78,8 @@ func (a Access) writeMongoConfig(uri string) (string, error) {
 
 // toolURI is the connection string for the tools.
 func (s *mongoSession) toolURI() (uri string, release func(), err error) {
-	query := url.Values{"authSource": {s.authSource()}, "appName": {"holdfast"}}
+	query := url.Values{"authSource": {s.authSource()}, "appName": {"holdfast"},
+		"serverSelectionTimeoutMS": {strconv.FormatInt(connectTimeout.Milliseconds(), 10)}}
 	host, release := s.mongoAddress(), func() {}
 	if s.hello.Set == "" {
 		query.Set("directConnection", "true")
@@ -131,5 +134,16 @@ func (s *mongoSession) mongoToolFailed(ctx context.Context, reason string, err e
 	case strings.Contains(text, "oplog overflow"):
 		return Transient(ReasonDumpIncomplete, "the oplog of %s is too small for the time that a dump takes: raise its size (replSetResizeOplog): %w", s.where(), failed)
 	}
+	if name := mongoCodeName.FindStringSubmatch(text); name != nil && !slices.Contains(passingCodes, name[1]) || strings.Contains(text, "E11000") {
+		return Permanent(reason, "%w", failed)
+	}
 	return Transient(reason, "%w", failed)
 }
+
+// mongoCodeName finds the name of a server's error in what a tool says, such as (DocumentValidationFailure).
+var mongoCodeName = regexp.MustCompile(`\(([A-Z][A-Za-z]+)\) `)
+
+// passingCodes are errors that pass by themselves.
+var passingCodes = []string{"InterruptedAtShutdown", "InterruptedDueToReplStateChange", "NotWritablePrimary", "PrimarySteppedDown", "ShutdownInProgress",
+	"NotPrimaryNoSecondaryOk", "NotPrimaryOrSecondary", "WriteConcernFailed", "WriteConcernTimeout", "ExceededTimeLimit", "MaxTimeMSExpired", "LockTimeout",
+	"NetworkTimeout", "HostUnreachable", "HostNotFound", "SocketException", "OutOfDiskSpace", "CursorNotFound", "CappedPositionLost", "SnapshotTooOld", "Interrupted"}

@@ -86,7 +86,10 @@ func start(tb testing.TB, s *Server) *Server {
 func (s *Server) launch() error {
 	s.Host = "127.0.0.1"
 	var err error
-	if s.dir, err = os.MkdirTemp("", "holdfast-mongo-"); err != nil {
+	if s.dir, err = os.MkdirTemp("/dev/shm", "holdfast-mongo-"); err != nil { // each collection that is made is synced to disk elsewhere
+		s.dir, err = os.MkdirTemp("", "holdfast-mongo-")
+	}
+	if err != nil {
 		return err
 	}
 	if s.Port, err = freePort(); err == nil {

@@ -68,7 +68,7 @@ func (c Collection) IsOplog() bool { return c.Database == "" && c.Name == OplogN
 type Metadata struct {
 	Options bson.D   `bson:"options"`
 	Indexes []bson.D `bson:"indexes"`
-	Type    string   `bson:"type"`
+	UUID    string   `bson:"uuid"`
 }
 
 // Parse reads the metadata, which is empty where an archive has none.
