@@ -205,6 +205,23 @@ func TestRewritesNamesAndLeavesOut(t *testing.T) {
 	}
 }
 
+// mongorestore does not see the end of an oplog without a block.
+func TestRewriteGivesAnEmptyCollectionABlock(t *testing.T) {
+	r, err := NewReader(bytes.NewReader(sample(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w := Rewrite{Route: func(Collection) (Namespace, bool) { return Namespace{}, false }, Oplog: func([]byte) ([]byte, error) { return nil, nil }}
+	if err := w.Copy(r, &out); err != nil {
+		t.Fatal(err)
+	}
+	want := (&builder{t: t}).prelude(collection("", "oplog", "")).block("", "oplog").end("", "oplog").out
+	if got := out.Bytes(); !bytes.Equal(got, want) {
+		t.Errorf("the archive is\n%q\nwant\n%q", got, want)
+	}
+}
+
 func TestRewriteFailsOnACutArchive(t *testing.T) {
 	whole := sample(t)
 	r, err := NewReader(bytes.NewReader(whole[:len(whole)-1]))

@@ -115,22 +115,35 @@ func (b *blockWriter) close() error {
 	return err
 }
 
+// begin opens a block.
+func (b *blockWriter) begin(to Namespace) error {
+	if b.open == to {
+		return nil
+	}
+	if err := b.close(); err != nil {
+		return err
+	}
+	b.open = to
+	return b.header(blockHeader{Namespace: to})
+}
+
 func (b *blockWriter) document(to Namespace, document []byte) error {
-	if b.open != to {
-		if err := b.close(); err != nil {
-			return err
-		}
-		if err := b.header(blockHeader{Namespace: to}); err != nil {
-			return err
-		}
-		b.open = to
+	if err := b.begin(to); err != nil {
+		return err
 	}
 	b.sums[to] = crc64.Update(b.sums[to], crcTable, document)
 	_, err := b.out.Write(document)
 	return err
 }
 
+// end ends a collection. One without documents has a block all the same, as mongodump writes it: mongorestore does not see
+// the end of an oplog that has none.
 func (b *blockWriter) end(to Namespace) error {
+	if _, begun := b.sums[to]; !begun {
+		if err := b.begin(to); err != nil {
+			return err
+		}
+	}
 	if err := b.close(); err != nil {
 		return err
 	}
