@@ -44,8 +44,10 @@ type Server struct {
 	Port int
 
 	program string
-	dir     string
-	config  []string
+	// sentinel says that the server watches others and holds no keys.
+	sentinel bool
+	dir      string
+	config   []string
 
 	mu      sync.Mutex
 	command *exec.Cmd
@@ -86,7 +88,18 @@ func StartNewer(tb testing.TB, server string, config ...string) *Server {
 
 func start(tb testing.TB, program string, config []string) *Server {
 	tb.Helper()
-	s, err := launch(program, config)
+	return (&Server{program: program, config: config}).begin(tb)
+}
+
+// StartSentinel starts a Sentinel for one test.
+func StartSentinel(tb testing.TB) *Server {
+	tb.Helper()
+	return (&Server{program: "redis-server", sentinel: true}).begin(tb)
+}
+
+func (s *Server) begin(tb testing.TB) *Server {
+	tb.Helper()
+	s, err := s.launch()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -94,9 +107,9 @@ func start(tb testing.TB, program string, config []string) *Server {
 	return s
 }
 
-func launch(program string, config []string) (*Server, error) {
+func (s *Server) launch() (*Server, error) {
 	logging.Disable()
-	s := &Server{Host: "127.0.0.1", program: program, config: config}
+	s.Host = "127.0.0.1"
 	var err error
 	if s.dir, err = os.MkdirTemp("", "holdfast-redis-"); err != nil {
 		return nil, err
@@ -106,7 +119,7 @@ func launch(program string, config []string) (*Server, error) {
 	}
 	if err != nil {
 		s.remove()
-		return nil, fmt.Errorf("%s: %w\n%s", program, err, s.log.String())
+		return nil, fmt.Errorf("%s: %w\n%s", s.program, err, s.log.String())
 	}
 	return s, nil
 }
@@ -125,8 +138,14 @@ func (s *Server) Restart(config ...string) error {
 	s.config = append(s.config, config...)
 	lines := append([]string{"bind 127.0.0.1", fmt.Sprintf("port %d", s.Port), "dir " + s.dir, "unixsocket " + s.socket(), `save ""`,
 		"repl-diskless-sync-delay 0", "enable-debug-command local", fmt.Sprintf("user %s on ~* &* +@all #%x", Superuser, sha256.Sum256([]byte(Password)))}, s.config...)
-	cmd := exec.Command(s.program, "-")
-	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	file := filepath.Join(s.dir, "server.conf")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		return err
+	}
+	cmd := exec.Command(s.program, file)
+	if s.sentinel { // which writes its file anew
+		cmd.Args = append(cmd.Args, "--sentinel")
+	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &s.log, &s.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

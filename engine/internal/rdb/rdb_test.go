@@ -48,7 +48,7 @@ var everyType = []string{
 	"\x09" + str("zipmap") + str("z"), "\x0a" + str("ziplist") + str("z"), "\x0b" + str("intset") + str("z"), "\x0c" + str("zsetzl") + str("z"), "\x0d" + str("hashzl") + str("z"),
 	"\xfd\x01\x02\x03\x04" + "\x0e" + str("quicklist") + "\x01" + str("z"), "\xfc\x01\x02\x03\x04\x05\x06\x07\x08" + "\xf8\x09" + "\x10" + str("hashlp") + str("z"), "\xf9\x03" + "\x11" + str("zsetlp") + str("z"),
 	"\x12" + str("quicklist2") + "\x02" + "\x01" + str("plain") + "\x02" + str("packed"), "\x14" + str("setlp") + str("z"),
-	stream(15), stream(19), stream(21),
+	stream(15), stream(19), stream(21), stream(26), stream(27),
 	"\x18" + str("hash ttl") + "12345678" + "\x01\x00" + str("f") + str("v"), "\x19" + str("hash ttl lp") + "12345678" + str("z"),
 	"\x16" + str("hash ttl pre") + "\x01\x05" + str("f") + str("v"), "\x17" + str("hash ttl lp pre") + str("z"),
 	"\xfe\x03", "\x00" + str("elsewhere") + str("v"),
@@ -63,8 +63,15 @@ func stream(valueType byte) string {
 		times += times
 	}
 	id := strings.Repeat("i", 16)
+	behind := ""
+	if valueType > 26 {
+		behind = "\x01" + id
+	}
+	if valueType > 25 {
+		behind += "\x01\x02" + "\x01" + str("producer") + "\x01" + str("entry") + "\x40\x50\x03" + "\x04\x05"
+	}
 	return string(rune(valueType)) + str(fmt.Sprint("stream", valueType)) + "\x01" + str(id) + str("listpack") + counters +
-		"\x01" + str("group") + group + "\x01" + id + "88888888" + "\x03" + "\x01" + str("consumer") + times + "\x01" + id
+		"\x01" + str("group") + group + "\x01" + id + "88888888" + "\x03" + "\x01" + str("consumer") + times + "\x01" + id + behind
 }
 
 func TestEveryType(t *testing.T) {
@@ -83,7 +90,7 @@ func TestEveryType(t *testing.T) {
 	if got := strings.Join(aux, ","); got != "redis-ver=7.2.4,ctime=67305985" {
 		t.Errorf("aux: %s", got)
 	}
-	if len(functions) != 1 || len(seen) != 32 || seen["abababababa"].Name == nil {
+	if len(functions) != 1 || len(seen) != 34 || seen["abababababa"].Name == nil {
 		t.Errorf("%d libraries and %d keys", len(functions), len(seen))
 	}
 	if got := seen["quicklist"].ExpireAt; got != 0x04030201*1000 {

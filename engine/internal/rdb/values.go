@@ -28,6 +28,8 @@ const (
 	typeHashListpackPre = 23
 	typeHashMetadata    = 24
 	typeHashListpackEx  = 25
+	typeStream4         = 26 // with the producers whose repeated entries are told from new ones
+	typeStream5         = 27 // with pending entries that no consumer has
 )
 
 // MinVersion is the oldest version of the format whose readers know a type of values; 0 for one that is not known.
@@ -49,6 +51,10 @@ func MinVersion(valueType byte) int {
 		return 11
 	case valueType >= typeHashMetadataPre && valueType <= typeHashListpackEx:
 		return 12
+	case valueType == typeStream4:
+		return 13
+	case valueType == typeStream5:
+		return 14
 	}
 	return 0
 }
@@ -72,7 +78,7 @@ func (r *reader) value(valueType byte) error {
 		return r.each(r.skipString, r.eight)
 	case typeListQuicklist2:
 		return r.each(r.oneLength, r.skipString)
-	case typeStream, typeStream2, typeStream3:
+	case typeStream, typeStream2, typeStream3, typeStream4, typeStream5:
 		return r.stream(valueType)
 	case typeModule2:
 		return r.module()
@@ -152,7 +158,26 @@ func (r *reader) stream(valueType byte) error {
 	consumers := func() error {
 		return r.each(r.skipString, times, func() error { return r.each(r.sixteen) })
 	}
-	return r.each(r.skipString, func() error { return r.lengths(groupCounters) }, pending, consumers)
+	group := []func() error{r.skipString, func() error { return r.lengths(groupCounters) }, pending, consumers}
+	if valueType >= typeStream5 {
+		group = append(group, func() error { return r.each(r.sixteen) })
+	}
+	if err := r.each(group...); err != nil || valueType < typeStream4 {
+		return err
+	}
+	return r.producers()
+}
+
+// producers reads those that a stream remembers, each with its latest entries, between how many are remembered and what was counted.
+func (r *reader) producers() error {
+	if err := r.lengths(2); err != nil {
+		return err
+	}
+	entries := func() error { return r.each(r.skipString, r.oneLength, r.oneLength) }
+	if err := r.each(r.skipString, entries); err != nil {
+		return err
+	}
+	return r.lengths(2)
 }
 
 // Parts of what a module wrote.
