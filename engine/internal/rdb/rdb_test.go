@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc64"
 	"io"
 	"strings"
 	"testing"
@@ -19,6 +20,13 @@ func TestSum(t *testing.T) {
 	}
 	if rdb.Sum(rdb.Sum(0, []byte("1234")), []byte("56789")) != rdb.Sum(0, []byte("123456789")) {
 		t.Error("a sum in two parts is another one")
+	}
+	long := []byte(strings.Repeat("a text of some length that differs\x00\xff", 100))
+	for at := range 70 {
+		got := rdb.Sum(rdb.Sum(0, long[:at]), long[at:])
+		if want := ^crc64.Update(^uint64(0), crc64.MakeTable(0x95ac9329ac4bc9b5), long); got != want {
+			t.Errorf("divided at %d: got %x, want %x", at, got, want)
+		}
 	}
 }
 
