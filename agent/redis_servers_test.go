@@ -86,3 +86,25 @@ func quotedForRedis(text string) string {
 	}
 	return `"` + out.String() + `"`
 }
+
+// An empty database may be what somebody wants to keep, or all that a restart left.
+func TestRedisEmptyDatabaseIsSaid(t *testing.T) {
+	t.Parallel()
+	f := newRedisFixture(t)
+	if got := f.job().must(contract.VerbDump).Note; got != "no key is in database 0" {
+		t.Errorf("an empty server: %q", got)
+	}
+	f.db.Do(t, 3, "SET", "k", "v")
+	if got := f.job("0", "3", "10").must(contract.VerbDump).Note; got != "no key is in database 0, 10" {
+		t.Errorf("two empty databases: %q", got)
+	}
+	if got := f.job("3").must(contract.VerbDump).Note; got != "" {
+		t.Errorf("none is empty: %q", got)
+	}
+	key := f.backup("0")
+	f.db.Do(t, 0, "SET", "k", "v")
+	f.restore(key)
+	if got := f.db.Keys(t); got != "db3=1" {
+		t.Errorf("an empty database was restored: %s", got)
+	}
+}

@@ -172,10 +172,17 @@ func (redisEngine) Probe(ctx context.Context, a Access) (Server, error) {
 		}
 	}
 	slices.SortFunc(server.Databases, byNumber)
+	var empty []string
 	for _, name := range server.Databases {
 		if err := c.choose(ctx, name); err != nil {
 			return Server{}, err
 		}
+		if info.keys()[name] == 0 {
+			empty = append(empty, name)
+		}
+	}
+	if len(empty) > 0 { // as behind a restart of a server that keeps nothing
+		server.Note = "no key is in database " + strings.Join(empty, ", ")
 	}
 	return server, c.mayDump(ctx)
 }

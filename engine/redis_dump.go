@@ -158,6 +158,8 @@ func (c *redisConn) dumpError(ctx context.Context, err error) error {
 		return own.error
 	case refusedBy(err):
 		return c.redisError(err)
+	case errors.Is(err, rdb.ErrUnknown):
+		return Permanent(ReasonServerNotSupported, "the snapshot of %s cannot be checked: %w: use a newer version of Holdfast", c.where(), err)
 	case cutOff(err):
 		return Transient(ReasonDumpIncomplete, "%s ended the connection before its snapshot was whole: it was stopped, or dropped this client as one that reads too "+
 			"slowly (client-output-buffer-limit replica, repl-timeout), or could not save (see its log)", c.where())

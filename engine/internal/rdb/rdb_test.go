@@ -143,7 +143,7 @@ func TestBrandsDiffer(t *testing.T) {
 		t.Error("Valkey's value is read as Redis's")
 	}
 	_, err := rdb.Read(bytes.NewReader(file("REDIS0012", "\xfe\x00", "\x20"+str("new")+str("v"))), rdb.Handler{})
-	if err == nil || !strings.Contains(err.Error(), "newer") || !strings.Contains(err.Error(), `"new"`) {
+	if !errors.Is(err, rdb.ErrUnknown) || !strings.Contains(err.Error(), "newer") || !strings.Contains(err.Error(), `"new"`) {
 		t.Errorf("a type of the future: %v", err)
 	}
 }

@@ -30,8 +30,12 @@ const (
 // longestKey is the longest key, name and text of a file's head that is taken: the server's own bound of a string.
 const longestKey = 512 << 20
 
-// ErrCut says that a file ends before its end mark.
-var ErrCut = errors.New("the RDB file is cut")
+var (
+	// ErrCut says that a file ends before its end mark.
+	ErrCut = errors.New("the RDB file is cut")
+	// ErrUnknown says that a file holds something of a form that this program does not read.
+	ErrUnknown = errors.New("this program does not read it: the server that wrote it is newer")
+)
 
 // Head is what a file says of itself.
 type Head struct {
@@ -163,7 +167,7 @@ func (r *reader) records(begin func(code byte) error) error {
 		case opFrequency, opIdle, opResize, opSlotInfo, opAux, opFunction, opModuleAux, opSelect:
 			err = r.other(code)
 		case opFunctionPre, opSlotImport:
-			err = fmt.Errorf("it holds a record %d, which this program does not read", code)
+			err = fmt.Errorf("it holds a record of the type %d: %w", code, ErrUnknown)
 		default:
 			err = r.key(Key{Database: r.database, Type: code, ExpireAt: expireAt})
 			expireAt = 0

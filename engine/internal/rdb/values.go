@@ -85,7 +85,7 @@ func (r *reader) value(valueType byte) error {
 	case typeHashMetadataPre, typeHashListpackPre, typeHashMetadata, typeHashListpackEx:
 		return r.hashWithExpiry(valueType)
 	}
-	return fmt.Errorf("its value has the type %d, which this program does not read: the server that wrote it is newer", valueType)
+	return fmt.Errorf("its value has the type %d: %w", valueType, ErrUnknown)
 }
 
 // hashWithExpiry reads a hash whose fields go each at its own time.
