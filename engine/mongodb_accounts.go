@@ -17,32 +17,42 @@ const accountsOfDatabase = "$admin."
 
 // accounts tells which users and roles of the artifact are restored, and why others are not.
 func (r *mongoRestore) accounts() (route mongoarchive.Route, args []string, why string) {
-	server, databases := false, 0
-	for _, c := range r.prelude.Collections {
-		server = server || c.Database == "admin" && c.Name == "system.users"
-		if c.Name == accountsOfDatabase+"system.users" {
-			databases++
-		}
-	}
+	server, databases := r.heldAccounts()
 	switch {
 	case r.Options.OmitPrivileges || !server && databases == 0:
 		return nil, nil, ""
 	case server && !r.whole():
 		return nil, nil, "users and roles of the artifact are left out, since they are of its whole server and spec.database.names chooses databases"
 	case server:
-		return func(c mongoarchive.Collection) (mongoarchive.Namespace, bool) {
-			return c.Namespace(), c.Database == "admin" && slices.Contains(accountCollections, c.Name)
-		}, nil, ""
+		return routeAccounts("admin", ""), nil, ""
 	case len(r.items) > 1:
 		return nil, nil, "users and roles of the databases are left out: restore one of them, or a dump of a whole server"
 	case r.items[0].source != r.items[0].target:
 		return nil, nil, "users and roles are left out, since they are of database " + r.items[0].source
 	}
 	source := r.items[0].source
+	return routeAccounts(source, accountsOfDatabase), []string{"--db=" + source, "--restoreDbUsersAndRoles"}, ""
+}
+
+// heldAccounts tells whether the artifact holds those of a server, and those of how many databases.
+func (r *mongoRestore) heldAccounts() (server bool, databases int) {
+	for _, c := range r.prelude.Collections {
+		if c.Database == "admin" && c.Name == accountCollections[0] {
+			server = true
+		}
+		if c.Name == accountsOfDatabase+accountCollections[0] {
+			databases++
+		}
+	}
+	return server, databases
+}
+
+// routeAccounts lets users and roles through, and nothing else.
+func routeAccounts(database, prefix string) mongoarchive.Route {
 	return func(c mongoarchive.Collection) (mongoarchive.Namespace, bool) {
-		return c.Namespace(), c.Database == source && slices.Contains(accountCollections, strings.TrimPrefix(c.Name, accountsOfDatabase)) &&
-			strings.HasPrefix(c.Name, accountsOfDatabase)
-	}, []string{"--db=" + source, "--restoreDbUsersAndRoles"}, ""
+		name, ok := strings.CutPrefix(c.Name, prefix)
+		return c.Namespace(), ok && c.Database == database && slices.Contains(accountCollections, name)
+	}
 }
 
 // mayMakeAccounts fails before anything is touched where the user may not make what the artifact holds.

@@ -25,7 +25,7 @@ type mongoRelay struct {
 }
 
 // startRelay listens. The socket's folder is short, since a socket's path may have 107 bytes, and private.
-func (s *mongoSession) startRelay() (*mongoRelay, error) {
+func (s *mongoSession) startRelay(ctx context.Context) (*mongoRelay, error) {
 	config, err := s.tlsConfig()
 	if err != nil {
 		return nil, err
@@ -38,12 +38,11 @@ func (s *mongoSession) startRelay() (*mongoRelay, error) {
 		return nil, fmt.Errorf("make a folder for a socket: %w", err)
 	}
 	r.path = filepath.Join(r.folder, "s.sock")
-	if r.listener, err = net.Listen("unix", r.path); err != nil {
+	if r.listener, err = (&net.ListenConfig{}).Listen(ctx, "unix", r.path); err != nil {
 		_ = os.RemoveAll(r.folder)
 		return nil, fmt.Errorf("listen on a socket for the client program: %w", err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	r.stopped = stop
+	ctx, r.stopped = context.WithCancel(ctx)
 	r.running.Go(func() { r.serve(ctx) })
 	return r, nil
 }

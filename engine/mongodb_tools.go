@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // mongoToolPattern finds the version in what the tools say to --version. A tool that somebody built may say none.
@@ -46,7 +47,7 @@ func (a Access) findMongoTool(ctx context.Context, program string) (string, erro
 
 // runMongoTool runs mongodump or mongorestore. How the server is reached, user and password stand in a private file.
 func (s *mongoSession) runMongoTool(ctx context.Context, program string, args []string, in io.Reader, out io.Writer) error {
-	target, release, err := s.toolURI()
+	target, release, err := s.toolURI(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,18 @@ func (s *mongoSession) runMongoTool(ctx context.Context, program string, args []
 		return err
 	}
 	defer func() { _ = os.Remove(file) }()
-	return s.Tools.Run(ctx, Command{Program: program, Args: append([]string{"--config=" + file, "--archive"}, args...), Stdin: in, Stdout: out})
+	m := &moved{in: in, out: out}
+	command := Command{Program: program, Args: append([]string{"--config=" + file, "--archive"}, args...)}
+	silence := time.Duration(0)
+	if in != nil {
+		command.Stdin = m
+	}
+	if out != nil {
+		command.Stdout, silence = m, dumpSilence
+	}
+	ctx, stop := s.watch(ctx, program, m, silence)
+	defer stop()
+	return s.Tools.Run(ctx, command)
 }
 
 // writeMongoConfig writes what is secret to a file that only this user can read.
@@ -77,7 +89,7 @@ func (a Access) writeMongoConfig(uri string) (string, error) {
 }
 
 // toolURI is the connection string for the tools.
-func (s *mongoSession) toolURI() (uri string, release func(), err error) {
+func (s *mongoSession) toolURI(ctx context.Context) (uri string, release func(), err error) {
 	query := url.Values{"authSource": {s.authSource()}, "appName": {"holdfast"},
 		"serverSelectionTimeoutMS": {strconv.FormatInt(connectTimeout.Milliseconds(), 10)}}
 	host, release := s.mongoAddress(), func() {}
@@ -98,7 +110,7 @@ func (s *mongoSession) toolURI() (uri string, release func(), err error) {
 		query.Set("tls", "true")
 		query.Set("tlsCAFile", file)
 	case TLSVerifyCA:
-		relay, err := s.startRelay()
+		relay, err := s.startRelay(ctx)
 		if err != nil {
 			return "", nil, err
 		}
@@ -134,7 +146,7 @@ func (s *mongoSession) mongoToolFailed(ctx context.Context, reason string, err e
 	case strings.Contains(text, "oplog overflow"):
 		return Transient(ReasonDumpIncomplete, "the oplog of %s is too small for the time that a dump takes: raise its size (replSetResizeOplog): %w", s.where(), failed)
 	}
-	if name := mongoCodeName.FindStringSubmatch(text); name != nil && !slices.Contains(passingCodes, name[1]) || strings.Contains(text, "E11000") {
+	if name := mongoCodeName.FindStringSubmatch(text); len(name) > 1 && !slices.Contains(passingCodes, name[1]) || strings.Contains(text, "E11000") {
 		return Permanent(reason, "%w", failed)
 	}
 	return Transient(reason, "%w", failed)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 )
@@ -28,8 +27,11 @@ var Programs = sync.OnceValues(func() (string, error) {
 })
 
 func build() (string, error) {
-	_, file, _, _ := runtime.Caller(0)
-	root := filepath.Join(filepath.Dir(file), "..", "..")
+	file, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: %w", err)
+	}
+	root := filepath.Dir(strings.TrimSpace(string(file)))
 	cmd := exec.Command(filepath.Join(root, "testutil", "mongotest", "programs.sh"))
 	var says bytes.Buffer
 	cmd.Stderr = &says

@@ -91,7 +91,7 @@ func read(archive []byte) (counts map[string]int, err error) {
 	counts = map[string]int{}
 	for {
 		d, err := r.Next()
-		if err == io.EOF { //nolint:errorlint // what io.Reader users compare with
+		if err == io.EOF {
 			return counts, nil
 		}
 		if err != nil {

@@ -46,7 +46,7 @@ type Document struct {
 	End bool
 }
 
-// NewReader reads the prelude.
+// NewReader reads the prelude. Where that is cut, what there is of it is returned with the error.
 func NewReader(in io.Reader) (*Reader, error) {
 	r := &Reader{in: bufio.NewReaderSize(in, 64<<10), known: map[Namespace]int{}, open: map[Namespace]*stream{}}
 	head, err := r.in.Peek(4)
@@ -60,7 +60,8 @@ func NewReader(in io.Reader) (*Reader, error) {
 		return nil, err
 	}
 	r.offset = 4
-	return r, r.readPrelude()
+	err = r.readPrelude()
+	return r, err
 }
 
 func cutError(err error) error {
