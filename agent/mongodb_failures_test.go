@@ -173,6 +173,7 @@ func TestMongoDBGoesDuringTheRestore(t *testing.T) {
 	want := f.db.Content(t, name)
 	proxy := f.db.NewProxy(t)
 	f.port = proxy.Port
+	untouched, halfDone := 0, 0
 	for round, after := 0, int64(3_000); ; round, after = round+1, after*2 {
 		f.db.Insert(t, name, "surplus", bson.D{{Key: "round", Value: round}})
 		f.db.Run(t, name, bson.D{{Key: "delete", Value: "a"}, {Key: "deletes", Value: bson.A{bson.D{{Key: "q", Value: bson.D{}}, {Key: "limit", Value: 0}}}}})
@@ -190,11 +191,16 @@ func TestMongoDBGoesDuringTheRestore(t *testing.T) {
 			if !failure.Retryable || round == 6 && failure.Reason != contract.ReasonServerUnreachable {
 				t.Errorf("after %d bytes: %+v", after, *failure)
 			}
-			untouched := strings.Contains(failure.Message, "was not touched")
-			if untouched && withoutTemporary(f.db.Content(t, name)) != damaged {
+			if strings.Contains(failure.Message, "was not touched") {
+				untouched++
+			}
+			if strings.Contains(failure.Message, "restored in part") {
+				halfDone++
+			}
+			if strings.Contains(failure.Message, "was not touched") && withoutTemporary(f.db.Content(t, name)) != damaged {
 				t.Errorf("after %d bytes: the database was touched: %s", after, failure.Message)
 			}
-			if !untouched && strings.Contains(failure.Message, "restored in part") && !strings.Contains(failure.Message, "status.url") {
+			if strings.Contains(failure.Message, "restored in part") && !strings.Contains(failure.Message, "status.url") {
 				t.Errorf("after %d bytes, no way back is told: %s", after, failure.Message)
 			}
 			r.must(contract.VerbLoad)
@@ -204,9 +210,10 @@ func TestMongoDBGoesDuringTheRestore(t *testing.T) {
 		}
 		f.noLeftovers(name)
 		if !reached {
-			if round < 6 {
-				t.Errorf("only %d rounds", round)
+			if round < 6 || untouched < 2 {
+				t.Errorf("only %d rounds, and %d failures before anything was touched", round, untouched)
 			}
+			t.Logf("%d failures before anything was touched, %d behind the mark", untouched, halfDone)
 			return
 		}
 	}
@@ -232,6 +239,7 @@ func TestMongoDBRestoreIsTerminated(t *testing.T) {
 	want := f.db.Content(t, name)
 	proxy := f.db.NewProxy(t)
 	f.port = proxy.Port
+	terminated := 0
 	for _, after := range []int64{4_000, 100_000, 700_000, 725_000, 735_000, 745_000, 760_000} {
 		f.db.Insert(t, name, "surplus", bson.D{{Key: "after", Value: after}})
 		r := f.restoreJob(key, name)
@@ -244,12 +252,17 @@ func TestMongoDBRestoreIsTerminated(t *testing.T) {
 		if result.Failure != nil {
 			checkFailure(t, result, contract.ReasonTerminated, true)
 			r.must(contract.VerbLoad)
+			terminated++
 		}
 		if got := f.db.Content(t, name); got != want {
 			t.Fatalf("after %d bytes, restored\n%s\nwant\n%s", after, got, want)
 		}
 		f.noLeftovers(name)
 	}
+	if terminated < 4 {
+		t.Errorf("only %d restores were terminated in their midst", terminated)
+	}
+	t.Logf("%d restores were terminated", terminated)
 }
 
 // A database that came to be after the inspection is not replaced: nothing holds what would be lost.
