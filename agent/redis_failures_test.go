@@ -58,7 +58,7 @@ func TestRedisThatLetsNobodyIn(t *testing.T) {
 // leastDump and leastRestore are what docs/redis.md says that users need.
 const (
 	leastDump    = "+info +select +replconf +psync"
-	leastRestore = "+info +select +get +set +del +dump +restore +dbsize +multi +exec +swapdb +flushdb +acl|dryrun +config|get"
+	leastRestore = "+info +select +get +set +watch +del +dump +restore +dbsize +multi +exec +swapdb +flushdb +acl|dryrun +config|get"
 )
 
 func TestRedisRights(t *testing.T) {

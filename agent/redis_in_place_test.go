@@ -48,3 +48,63 @@ func TestRedisInPlaceEnded(t *testing.T) {
 		t.Errorf("restored: %s", f.db.Keys(t))
 	}
 }
+
+// Restores at the same time take spare databases of their own, or one of them gives way and is tried again.
+func TestRedisRestoresAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newRedisFixture(t, "databases 8")
+	const count = 4
+	var jobs []*job
+	for database := range count {
+		f.db.Do(t, database, "SET", "k", database)
+		key := f.backup(itoa(database))
+		f.db.Do(t, database, "SET", "k", "new")
+		r := f.restoreJob(key)
+		r.fetch()
+		jobs = append(jobs, r)
+	}
+	var running []<-chan contract.Result
+	for _, r := range jobs {
+		running = append(running, r.start(t.Context(), contract.VerbLoad))
+	}
+	for i, done := range running {
+		if result := <-done; result.Failure != nil {
+			if !result.Failure.Retryable {
+				t.Fatalf("%+v", *result.Failure)
+			}
+			jobs[i].must(contract.VerbLoad)
+		}
+	}
+	for database := range count {
+		if got := f.db.Do(t, database, "GET", "k"); got != itoa(database) {
+			t.Errorf("database %d says %s", database, got)
+		}
+	}
+	if got := f.db.Keys(t); got != "db0=1 db1=1 db2=1 db3=1" {
+		t.Errorf("the server holds %s", got)
+	}
+}
+
+// The mark of a restore that ran when a dump was made is no content, and one that somebody left in a database stops no other for good.
+func TestRedisMarksOfOthers(t *testing.T) {
+	t.Parallel()
+	f := newRedisFixture(t)
+	f.minio.Put(t, f.bucket, "marked", rdbFile("\xfe\x00\x00\x10holdfast:restore\x09loading x\x00\x01k\x03old"))
+	f.restore("marked", "0")
+	if got := f.db.Do(t, 0, "GET", "k") + " " + f.db.Keys(t); got != "old db0=1" {
+		t.Errorf("the server holds %s", got)
+	}
+	f.db.Do(t, 15, "SET", "holdfast:restore", "loading another") // the next number is taken
+	f.restore("marked", "0")
+	if got := f.db.Keys(t); got != "db0=1 db15=1" {
+		t.Errorf("the server holds %s", got)
+	}
+	r := f.restoreJob("marked", "15")
+	r.fetch()
+	r.mustFail(contract.VerbLoad, contract.ReasonSwapFailed, true, "another restore", "FLUSHDB", "was not touched")
+	f.db.Do(t, 15, "FLUSHDB")
+	r.must(contract.VerbLoad)
+	if got := f.db.Keys(t); got != "db0=1 db15=1" {
+		t.Errorf("the server holds %s", got)
+	}
+}

@@ -62,7 +62,7 @@ func (r *redisRestore) pushedOut(ctx context.Context, before int64) error {
 func (r *redisRestore) emptyTargets(ctx context.Context) error {
 	commands := [][]string{{"MULTI"}}
 	for _, item := range r.items {
-		commands = append(commands, []string{"SELECT", item.target}, []string{"FLUSHDB"}, []string{"SET", r.mark(), markLoading})
+		commands = append(commands, []string{"SELECT", item.target}, []string{"FLUSHDB"}, []string{"SET", redisMark, r.mark(markInPlace)})
 	}
 	return r.transaction(ctx, append(commands, []string{"EXEC"}))
 }

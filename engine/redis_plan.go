@@ -39,6 +39,9 @@ type redisReader struct {
 
 // item is what a key is restored into; nil for one that is not wanted.
 func (r *redisReader) item(key rdb.Key) *redisItem {
+	if string(key.Name) == redisMark { // of a restore that ran when the dump was made
+		return nil
+	}
 	number := strconv.FormatUint(key.Database, 10)
 	for _, item := range r.items {
 		if item.source == number || item.source == "" {
@@ -122,7 +125,7 @@ func (p *redisPlan) whichDatabase(items []*redisItem) error {
 
 // readFormat learns from the form in which the server dumps a key which version of the format it reads, and holds the artifact against it.
 func (r *redisRestore) readFormat(ctx context.Context) error {
-	payload, err := r.text(ctx, "DUMP", r.mark())
+	payload, err := r.text(ctx, "DUMP", redisMark)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,8 @@ type redisRestore struct {
 	plan  *redisPlan
 	// inPlace says that the targets themselves are loaded.
 	inPlace bool
+	// claimed are the databases that this run marked, and others those that bear the mark of another restore.
+	claimed, others []string
 	// format is the newest version of the format that the server reads.
 	format int
 	begun  time.Time
@@ -45,7 +47,8 @@ type redisItem struct {
 const (
 	markLoading  = "loading"
 	markReplaced = "replaced"
-	markDone     = "done" // loaded in place
+	markInPlace  = "loading-in-place"
+	markDone     = "done-in-place"
 )
 
 func newRedisRestore(ctx context.Context, a Access, restoration Restoration) (*redisRestore, error) {
@@ -92,7 +95,7 @@ func (redisEngine) ProbeTarget(ctx context.Context, a Access, artifact Artifact)
 	if err := r.isPrimary(); err != nil {
 		return Target{}, err
 	}
-	return target, r.may(ctx, []string{"SET", r.mark(), "x"}, []string{"GET", r.mark()}, []string{"DEL", r.mark()}, []string{"DUMP", r.mark()},
+	return target, r.may(ctx, []string{"SET", redisMark, "x"}, []string{"GET", redisMark}, []string{"WATCH", redisMark}, []string{"DEL", redisMark}, []string{"DUMP", redisMark},
 		[]string{"RESTORE", "k", "0", "v", "ABSTTL"}, []string{"DBSIZE"}, []string{"MULTI"}, []string{"EXEC"}, []string{"SWAPDB", "0", "1"},
 		[]string{"FLUSHDB", "ASYNC"})
 }
@@ -128,8 +131,11 @@ func (redisEngine) Restore(ctx context.Context, a Access, restoration Restoratio
 	return strings.Join(r.notes, "; "), nil
 }
 
-// mark is the key that bears the UID of the restore.
-func (r *redisRestore) mark() string { return "holdfast:restore:" + r.UID }
+// redisMark is the key that marks a database. All restores have the same, so that only one of them can take a database.
+const redisMark = "holdfast:restore"
+
+// mark is its value: what the database is to this restore.
+func (r *redisRestore) mark(state string) string { return state + " " + r.UID }
 
 // marked are the databases that earlier runs marked, by the state that the mark has.
 func (r *redisRestore) marked(ctx context.Context) (map[string][]string, error) {
@@ -138,15 +144,20 @@ func (r *redisRestore) marked(ctx context.Context) (map[string][]string, error) 
 		if err := r.choose(ctx, database); err != nil {
 			return nil, err
 		}
-		state, err := r.text(ctx, "GET", r.mark())
+		value, err := r.text(ctx, "GET", redisMark)
 		if err != nil {
 			if e, ok := errors.AsType[*Error](err); ok && strings.Contains(e.Message, "WRONGTYPE") {
 				continue // somebody else's
 			}
 			return nil, err
 		}
-		if state != "" {
+		state, owner, _ := strings.Cut(value, " ")
+		switch {
+		case state == "":
+		case owner == r.UID:
 			marked[state] = append(marked[state], database)
+		case state == markLoading || state == markReplaced:
+			r.others = append(r.others, database)
 		}
 	}
 	return marked, nil
@@ -155,10 +166,10 @@ func (r *redisRestore) marked(ctx context.Context) (map[string][]string, error) 
 func (r *redisRestore) putInPlace(ctx context.Context, marked map[string][]string) error {
 	const half = "is half restored, and what it held is in the safety backup, status.url"
 	was := "was not touched"
-	if slices.ContainsFunc(marked[markLoading], r.isTarget) {
+	if slices.ContainsFunc(marked[markInPlace], r.isTarget) {
 		was = half // an earlier run was loading it in place
 	}
-	if err := r.prepare(ctx, marked[markLoading]); err != nil {
+	if err := r.prepare(ctx, append(marked[markLoading], marked[markInPlace]...)); err != nil {
 		return r.state(err, was)
 	}
 	err := r.load(ctx)
@@ -188,6 +199,9 @@ func (r *redisRestore) prepare(ctx context.Context, loading []string) error {
 		return err
 	}
 	for _, item := range r.items {
+		if slices.Contains(r.others, item.target) {
+			return r.taken(item.target)
+		}
 		if err := r.mayLose(item, loading); err != nil {
 			return err
 		}
@@ -203,11 +217,11 @@ func (r *redisRestore) prepare(ctx context.Context, loading []string) error {
 			return err
 		}
 	}
-	if err := r.chooseSpares(ctx); err != nil {
-		return err
+	err = r.claimSpares(ctx)
+	if err == nil {
+		err = r.readFormat(ctx)
 	}
-	err = r.markSpares(ctx)
-	if err != nil && !slices.ContainsFunc(loading, r.isTarget) { // the mark of a target that is half loaded stays
+	if err != nil {
 		r.unmark(ctx)
 	}
 	return err

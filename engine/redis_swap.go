@@ -1,35 +1,100 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// chooseSpares takes the highest numbers that hold no key. Where there are not enough the targets are loaded themselves.
-func (r *redisRestore) chooseSpares(ctx context.Context) error {
+// claimSpares takes the highest numbers that hold no key. Where there are not enough the targets are loaded themselves.
+func (r *redisRestore) claimSpares(ctx context.Context) error {
 	count, err := r.databases(ctx)
 	if err != nil {
 		return err
 	}
-	held := r.info.keys()
-	var spares []string
-	for number := count - 1; number >= 0 && len(spares) < len(r.items); number-- {
+	now, err := r.server(ctx) // what an earlier run left is gone by now
+	if err != nil {
+		return err
+	}
+	held, at := now.keys(), 0
+	for number := count - 1; number >= 0 && at < len(r.items); number-- {
 		name := strconv.Itoa(number)
-		if held[name] == 0 && !r.isTarget(name) {
-			spares = append(spares, name)
+		if held[name] > 0 || r.isTarget(name) {
+			continue
+		}
+		got, err := r.claim(ctx, name, markLoading)
+		if err != nil {
+			return err
+		}
+		if got {
+			r.items[at].spare = name
+			at++
 		}
 	}
-	r.inPlace = len(spares) < len(r.items)
-	for i, item := range r.items {
+	if at == len(r.items) {
+		return nil
+	}
+	return r.claimTargets(ctx)
+}
+
+// claimTargets marks the targets themselves, unless there would be spares if no other restore had them.
+func (r *redisRestore) claimTargets(ctx context.Context) error {
+	if len(r.others) > 0 {
+		return r.taken(r.others[0])
+	}
+	r.unmark(ctx)
+	r.inPlace = true
+	for _, item := range r.items {
 		item.spare = item.target
-		if !r.inPlace {
-			item.spare = spares[i]
+		if got, err := r.claim(ctx, item.target, markInPlace); err != nil || !got {
+			return cmp.Or(err, r.taken(item.target))
 		}
 	}
 	return nil
+}
+
+// claim marks a database, which only one restore can. Where it is to be empty and another client has written to it since, it is given
+// up again.
+func (r *redisRestore) claim(ctx context.Context, database, state string) (bool, error) {
+	if err := r.choose(ctx, database); err != nil {
+		return false, err
+	}
+	before, err := r.text(ctx, "GET", redisMark)
+	if err != nil {
+		return false, err
+	}
+	if state == markInPlace && before != "" { // of this restore's earlier run, or of one that failed in place, to which this is the way back
+		_, err := r.text(ctx, "SET", redisMark, r.mark(state))
+		return true, err
+	}
+	answer, err := r.text(ctx, "SET", redisMark, r.mark(state), "NX")
+	if err != nil {
+		return false, err
+	}
+	if answer == "" {
+		r.others = append(r.others, database)
+		return false, nil
+	}
+	r.claimed = append(r.claimed, database)
+	if state == markInPlace {
+		return true, nil
+	}
+	keys, err := r.number(ctx, "DBSIZE")
+	if err == nil && keys != 1 {
+		_, err = r.number(ctx, "DEL", redisMark)
+		return false, err
+	}
+	return true, err
+}
+
+// taken says that another restore is at work in a database.
+func (r *redisRestore) taken(database string) error {
+	return Transient(ReasonSwapFailed, "database %s of %s is in use by another restore, whose UID its key %s holds: this one is tried again. If no other runs, that one "+
+		"was killed: FLUSHDB the database, which holds nothing but what it loaded or replaced", database, r.where(), redisMark)
 }
 
 // databases is how many numbers the server has. Where it does not tell, its own default is tried.
@@ -53,45 +118,20 @@ func (r *redisRestore) databases(ctx context.Context) (int, error) {
 	return usual, nil
 }
 
-// markSpares marks what will be loaded, and learns from the first mark which version of the format the server reads.
-func (r *redisRestore) markSpares(ctx context.Context) error {
-	for _, item := range r.items {
-		if err := r.markSpare(ctx, item); err != nil {
-			return err
-		}
-	}
-	return r.readFormat(ctx)
-}
-
-// markSpare marks one database. Another client, such as another restore, may have found it empty at the same time: then both see
-// more than their own key in it, and give it up.
-func (r *redisRestore) markSpare(ctx context.Context, item *redisItem) error {
-	if err := r.choose(ctx, item.spare); err != nil {
-		return err
-	}
-	if _, err := r.text(ctx, "SET", r.mark(), markLoading); err != nil || r.inPlace {
-		return err
-	}
-	keys, err := r.number(ctx, "DBSIZE")
-	if err == nil && keys != 1 {
-		err = Transient(ReasonSwapFailed, "database %s of %s was empty and was filled while this restore began", item.spare, r.where())
-	}
-	return err
-}
-
-// unmark takes the marks away again, before anything was loaded. It flushes nothing: what is marked may be the target itself.
+// unmark takes the marks of this run away again, before anything was loaded. It flushes nothing: what is marked may be the target itself.
 func (r *redisRestore) unmark(ctx context.Context) {
 	ctx, cancel := outlast(ctx, finishPatience, stopPatience)
 	defer cancel()
-	for _, item := range r.items {
-		err := r.choose(ctx, item.spare)
+	for _, database := range r.claimed {
+		err := r.choose(ctx, database)
 		if err == nil {
-			_, err = r.number(ctx, "DEL", r.mark())
+			_, err = r.number(ctx, "DEL", redisMark)
 		}
 		if err != nil {
-			r.Log.Warn("could not take a mark away", "database", item.spare, "error", err.Error())
+			r.Log.Warn("could not take a mark away", "database", database, "error", err.Error())
 		}
 	}
+	r.claimed = nil
 }
 
 // swap puts all databases in place at once.
@@ -99,13 +139,38 @@ func (r *redisRestore) swap(ctx context.Context) error {
 	commands := [][]string{{"MULTI"}}
 	for _, item := range r.items {
 		if r.inPlace {
-			commands = append(commands, []string{"SELECT", item.target}, []string{"SET", r.mark(), markDone})
+			commands = append(commands, []string{"SELECT", item.target}, []string{"SET", redisMark, r.mark(markDone)})
 			continue
 		}
-		commands = append(commands, []string{"SWAPDB", item.target, item.spare}, []string{"SELECT", item.target}, []string{"DEL", r.mark()},
-			[]string{"SELECT", item.spare}, []string{"SET", r.mark(), markReplaced})
+		if err := r.guard(ctx, item); err != nil {
+			return err
+		}
+		commands = append(commands, []string{"SWAPDB", item.target, item.spare}, []string{"SELECT", item.target}, []string{"DEL", redisMark},
+			[]string{"SELECT", item.spare}, []string{"SET", redisMark, r.mark(markReplaced)})
 	}
 	return r.transaction(ctx, append(commands, []string{"EXEC"}))
+}
+
+// guard lets the transaction fail if another restore marks the target, which may have been empty, or the spare is no longer ours.
+func (r *redisRestore) guard(ctx context.Context, item *redisItem) error {
+	for _, database := range []string{item.target, item.spare} {
+		if err := r.choose(ctx, database); err != nil {
+			return err
+		}
+		if _, err := r.text(ctx, "WATCH", redisMark); err != nil {
+			return err
+		}
+		value, err := r.text(ctx, "GET", redisMark)
+		if err != nil {
+			return err
+		}
+		state, owner, _ := strings.Cut(value, " ")
+		foreign := owner != r.UID && (state == markLoading || state == markReplaced)
+		if foreign || (database == item.spare && value != r.mark(markLoading)) {
+			return r.taken(database)
+		}
+	}
+	return nil
 }
 
 // transaction sends commands from MULTI to EXEC. The server runs all of them or, where it refuses one, none.
@@ -119,8 +184,10 @@ func (r *redisRestore) transaction(ctx context.Context, commands [][]string) err
 		return r.redisError(err)
 	}
 	var failed error
+	var reply any
 	for range commands {
-		reply, err := r.receive(ctx)
+		var err error
+		reply, err = r.receive(ctx)
 		if err != nil && !refusedBy(err) {
 			return r.redisError(err)
 		}
@@ -131,6 +198,9 @@ func (r *redisRestore) transaction(ctx context.Context, commands [][]string) err
 				failed = errors.Join(failed, refused)
 			}
 		}
+	}
+	if failed == nil && reply == nil { // EXEC found what is watched changed
+		return r.taken(r.items[0].target)
 	}
 	if failed != nil {
 		return Permanent(ReasonSwapFailed, "%s did not put the restored databases in place: %w", r.where(), failed)
@@ -143,8 +213,8 @@ func (r *redisRestore) empty(ctx context.Context, database string) error {
 	if err := r.choose(ctx, database); err != nil {
 		return err
 	}
-	state, err := r.text(ctx, "GET", r.mark())
-	if err != nil || state == "" {
+	value, err := r.text(ctx, "GET", redisMark)
+	if _, owner, _ := strings.Cut(value, " "); err != nil || owner != r.UID {
 		return err
 	}
 	_, err = r.text(ctx, "FLUSHDB", "ASYNC")
@@ -180,7 +250,7 @@ func (r *redisRestore) finish(ctx context.Context) {
 	}
 	if err != nil {
 		r.notes = append(r.notes, fmt.Sprintf("what was replaced could not be removed (%v): look for the key %s in each database; FLUSHDB the one where it says %q, and "+
-			"DEL it where it says %q", err, r.mark(), markReplaced, markDone))
+			"DEL it where it says %q", err, redisMark, r.mark(markReplaced), r.mark(markDone)))
 	}
 }
 
@@ -202,7 +272,7 @@ func (r *redisRestore) removeMarked(ctx context.Context) error {
 		if err := r.choose(ctx, database); err != nil {
 			return err
 		}
-		if _, err := r.number(ctx, "DEL", r.mark()); err != nil {
+		if _, err := r.number(ctx, "DEL", redisMark); err != nil {
 			return err
 		}
 	}
