@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // mongoToolPattern finds the version in what the tools say to --version. A tool that somebody built may say none.
@@ -59,14 +58,13 @@ func (s *mongoSession) runMongoTool(ctx context.Context, program string, args []
 	defer func() { _ = os.Remove(file) }()
 	m := &moved{in: in, out: out}
 	command := Command{Program: program, Args: append([]string{"--config=" + file, "--archive"}, args...)}
-	silence := time.Duration(0)
 	if in != nil {
 		command.Stdin = m
 	}
 	if out != nil {
-		command.Stdout, silence = m, dumpSilence
+		command.Stdout = m
 	}
-	ctx, stop := s.watch(ctx, program, m, silence)
+	ctx, stop := s.watch(ctx, program, m)
 	defer stop()
 	return s.Tools.Run(ctx, command)
 }

@@ -13,6 +13,8 @@ const (
 	// dumpSilence is how long mongodump may write nothing. It writes at least once in 16 MiB, and before that once it has
 	// looked at all collections.
 	dumpSilence = 5 * time.Minute
+	// restoreSilence is how long mongorestore may read nothing: it reads again when a batch is written.
+	restoreSilence = 30 * time.Minute
 )
 
 // moved counts what a client program reads or writes.
@@ -34,9 +36,12 @@ func (m *moved) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// watch ends a client program whose server is gone: mongodump does not always notice. silence bounds how long it may move
-// nothing at all; 0: for ever.
-func (s *mongoSession) watch(ctx context.Context, program string, m *moved, silence time.Duration) (context.Context, func()) {
+// watch ends a client program whose server is gone, or that moves nothing for too long: the programs do not always notice.
+func (s *mongoSession) watch(ctx context.Context, program string, m *moved) (context.Context, func()) {
+	silence, reason := dumpSilence, ReasonDumpToolFailed
+	if m.in != nil {
+		silence, reason = restoreSilence, ReasonRestoreToolFailed
+	}
 	watched, end := context.WithCancelCause(ctx)
 	go func() {
 		last, since := int64(0), time.Now()
@@ -51,8 +56,8 @@ func (s *mongoSession) watch(ctx context.Context, program string, m *moved, sile
 				return
 			}
 			again.close()
-			if silence > 0 && time.Since(since) > silence {
-				end(Transient(ReasonDumpToolFailed, "%s has written nothing for %s, though %s answers: its connection may have broken", program, silence, s.where()))
+			if time.Since(since) > silence {
+				end(Transient(reason, "%s has moved nothing for %s, though %s answers: its connection may have broken", program, silence, s.where()))
 				return
 			}
 		}
