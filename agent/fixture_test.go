@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-dev/holdfast/storage"
 	"github.com/holdfast-dev/holdfast/testutil/mariadbtest"
 	"github.com/holdfast-dev/holdfast/testutil/miniotest"
+	"github.com/holdfast-dev/holdfast/testutil/mongotest"
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
 	"github.com/holdfast-dev/holdfast/testutil/redistest"
 )
@@ -136,7 +137,7 @@ func (j *job) runContext(ctx context.Context, verb contract.Verb) contract.Resul
 	if _, err := contract.DecodeResult(result.Encode()); err != nil {
 		j.t.Fatalf("%s: %v", verb, err)
 	}
-	for _, password := range []string{pgtest.Password, mariadbtest.Password, redistest.Password} {
+	for _, password := range []string{pgtest.Password, mariadbtest.Password, redistest.Password, mongotest.Password} {
 		if text := string(result.Encode()) + j.logText(); strings.Contains(text, password) {
 			j.t.Fatalf("%s: the password stands in a log or a result", verb)
 		}

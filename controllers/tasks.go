@@ -29,7 +29,7 @@ func withDatabase(b *jobs.Blueprint, db v1alpha1.DatabaseSpec, image string) {
 		Engine: engine.Name(db.Engine), Host: db.Host, Port: int(db.Port), Databases: databaseNames(db),
 		UsernameFile: contract.UsernameFile, PasswordFile: contract.PasswordFile,
 		TLSMode: engine.TLSMode(orDefault(db.TLS.Mode, v1alpha1.TLSVerifyFull)), Image: image,
-		AuthSource: string(db.AuthSource),
+		AuthSource: db.AuthSource,
 	}
 	username, password := orDefault(ref.UsernameKey, "username"), orDefault(ref.PasswordKey, "password")
 	b.Task.DatabaseSecret = &contract.SecretNames{Name: ref.Name, Keys: []string{username, password}}

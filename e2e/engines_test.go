@@ -59,12 +59,6 @@ func (s *space) startEngine(c engineCase, name string) *engineServer {
 	return &engineServer{s.run(c.kind, s.set(c.kind, name)), c}
 }
 
-func (e *engineServer) forSubtest(t *testing.T) *engineServer {
-	sub := *e
-	sub.t = t
-	return &sub
-}
-
 func (e *engineServer) script(database, text string) string {
 	e.t.Helper()
 	out, err := e.exec(e.t.Context(), strings.NewReader(text), e.client(database)...)

@@ -71,7 +71,8 @@ type DatabaseSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	AuthSource DatabaseName `json:"authSource,omitempty"`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x1f\\x7f]')`,message="authSource holds no control characters"
+	AuthSource string `json:"authSource,omitempty"`
 
 	// tls says how the connection to the server is protected. Absent means mode VerifyFull.
 	// +optional
