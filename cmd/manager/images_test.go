@@ -36,11 +36,15 @@ func TestImagesOfEngines(t *testing.T) {
 	}
 }
 
-// Every engine of the build can be used without any flag.
+// Every engine of the build can be used without any flag: an image is named, or none is needed.
 func TestEveryEngineHasAnImage(t *testing.T) {
-	for _, name := range engine.Names() {
-		if defaultImages()[v1alpha1.Engine(name)] == "" {
-			t.Errorf("engine %s has no image", name)
+	for _, each := range engine.All() {
+		image, served := defaultImages()[v1alpha1.Engine(each.Name())]
+		if !served || image != each.DefaultImage() {
+			t.Errorf("engine %s has the image %q (served: %t), want %q", each.Name(), image, served, each.DefaultImage())
 		}
+	}
+	if text := defaultImages().String(); strings.Contains(text, "=,") || strings.HasSuffix(text, "=") {
+		t.Errorf("an engine that needs no image is shown with an empty one: %s", text)
 	}
 }
