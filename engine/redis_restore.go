@@ -24,8 +24,8 @@ type redisRestore struct {
 	info  redisServer
 	items []*redisItem
 	plan  *redisPlan
-	// inPlace says that the targets themselves are loaded.
-	inPlace bool
+	// inPlace says that the targets themselves are loaded, and swapping that they are about to be done with.
+	inPlace, swapping bool
 	// claimed are the databases that this run marked, and others those that bear the mark of another restore.
 	claimed, others []string
 	// format is the newest version of the format that the server reads.
@@ -163,11 +163,12 @@ func (r *redisRestore) marked(ctx context.Context) (map[string][]string, error) 
 	return marked, nil
 }
 
+const halfRestored = "is half restored, and what it held is in the safety backup, status.url"
+
 func (r *redisRestore) putInPlace(ctx context.Context, marked map[string][]string) error {
-	const half = "is half restored, and what it held is in the safety backup, status.url"
 	was := "was not touched"
 	if slices.ContainsFunc(marked[markInPlace], r.isTarget) {
-		was = half // an earlier run was loading it in place
+		was = halfRestored // an earlier run was loading it in place
 	}
 	if err := r.prepare(ctx, append(marked[markLoading], marked[markInPlace]...)); err != nil {
 		return r.state(err, was)
@@ -182,11 +183,45 @@ func (r *redisRestore) putInPlace(ctx context.Context, marked map[string][]strin
 	if err == nil {
 		return nil
 	}
-	if r.inPlace {
-		return r.state(err, half)
+	return r.failed(ctx, err)
+}
+
+// failed says what a failure left, and gives up what was loaded, even when ctx has ended. What it cannot give up now, the next run
+// does. A transaction whose answer was lost may have been done: then there is no failure.
+func (r *redisRestore) failed(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
+	defer cancel()
+	marked, lost := r.askAnew(ctx)
+	switch {
+	case lost != nil && r.swapping:
+		return Transient(ReasonServerUnreachable, "%s went away while the restored databases were put in place: %w: %w", r.where(), err, errUnsure)
+	case len(marked[markReplaced]) > 0 || len(marked[markDone]) > 0:
+		return nil
+	case r.inPlace:
+		return r.state(err, halfRestored)
+	case lost == nil:
+		for _, database := range marked[markLoading] {
+			lost = errors.Join(lost, r.empty(ctx, database, markLoading))
+		}
 	}
-	r.cleanUp(ctx)
+	if lost != nil {
+		r.Log.Warn("could not drop what was loaded", "error", lost.Error())
+	}
 	return r.state(err, "was not touched")
+}
+
+// askAnew connects once more, as the old connection may be in the midst of a value or lost, and asks for the marks.
+func (r *redisRestore) askAnew(ctx context.Context) (map[string][]string, error) {
+	c, err := openRedis(ctx, r.Access)
+	if err != nil {
+		return nil, err
+	}
+	r.close()
+	r.redisConn = c
+	if r.info, err = c.server(ctx); err != nil {
+		return nil, err
+	}
+	return r.marked(ctx)
 }
 
 // prepare does all that can be known before anything is written.
@@ -213,7 +248,7 @@ func (r *redisRestore) prepare(ctx context.Context, loading []string) error {
 		if r.isTarget(database) {
 			continue // it was being loaded in place, and will be again
 		}
-		if err := r.empty(ctx, database); err != nil {
+		if err := r.empty(ctx, database, markLoading); err != nil {
 			return err
 		}
 	}

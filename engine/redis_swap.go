@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // claimSpares takes the highest numbers that hold no key. Where there are not enough the targets are loaded themselves.
@@ -148,6 +147,7 @@ func (r *redisRestore) swap(ctx context.Context) error {
 		commands = append(commands, []string{"SWAPDB", item.target, item.spare}, []string{"SELECT", item.target}, []string{"DEL", redisMark},
 			[]string{"SELECT", item.spare}, []string{"SET", redisMark, r.mark(markReplaced)})
 	}
+	r.swapping = true
 	return r.transaction(ctx, append(commands, []string{"EXEC"}))
 }
 
@@ -208,45 +208,26 @@ func (r *redisRestore) transaction(ctx context.Context, commands [][]string) err
 	return nil
 }
 
-// empty flushes a database that bears the mark.
-func (r *redisRestore) empty(ctx context.Context, database string) error {
+// empty flushes a database that bears the mark of this state.
+func (r *redisRestore) empty(ctx context.Context, database, state string) error {
 	if err := r.choose(ctx, database); err != nil {
 		return err
 	}
 	value, err := r.text(ctx, "GET", redisMark)
-	if _, owner, _ := strings.Cut(value, " "); err != nil || owner != r.UID {
+	if err != nil || value != r.mark(state) {
 		return err
 	}
 	_, err = r.text(ctx, "FLUSHDB", "ASYNC")
 	return err
 }
 
-// cleanUp empties the spares, even when ctx has ended. What it cannot empty now, the next run does.
-func (r *redisRestore) cleanUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*time.Second)
-	defer cancel()
-	c, err := openRedis(ctx, r.Access) // the old connection may be in the midst of a value
-	if err == nil {
-		r.close()
-		r.redisConn = c
-		for _, item := range r.items {
-			err = errors.Join(err, r.empty(ctx, item.spare))
-		}
-	}
-	if err != nil {
-		r.Log.Warn("could not drop what was loaded", "error", err.Error())
-	}
-}
-
 // finish empties what was swapped out. The restore has succeeded by then, whoever asks to stop: what cannot be done becomes a note.
 func (r *redisRestore) finish(ctx context.Context) {
 	ctx, cancel := outlast(ctx, finishPatience, stopPatience)
 	defer cancel()
-	c, err := openRedis(ctx, r.Access)
+	marked, err := r.askAnew(ctx)
 	if err == nil {
-		r.close()
-		r.redisConn = c
-		err = r.removeMarked(ctx)
+		err = r.removeMarked(ctx, marked)
 	}
 	if err != nil {
 		r.notes = append(r.notes, fmt.Sprintf("what was replaced could not be removed (%v): look for the key %s in each database; FLUSHDB the one where it says %q, and "+
@@ -254,18 +235,12 @@ func (r *redisRestore) finish(ctx context.Context) {
 	}
 }
 
-func (r *redisRestore) removeMarked(ctx context.Context) error {
-	var err error
-	if r.info, err = r.server(ctx); err != nil {
-		return err
-	}
-	marked, err := r.marked(ctx)
-	if err != nil {
-		return err
-	}
-	for _, database := range append(marked[markReplaced], marked[markLoading]...) {
-		if err := r.empty(ctx, database); err != nil {
-			return err
+func (r *redisRestore) removeMarked(ctx context.Context, marked map[string][]string) error {
+	for _, state := range []string{markReplaced, markLoading} {
+		for _, database := range marked[state] {
+			if err := r.empty(ctx, database, state); err != nil {
+				return err
+			}
 		}
 	}
 	for _, database := range marked[markDone] {
