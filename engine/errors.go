@@ -59,3 +59,11 @@ func Transient(reason, format string, args ...any) *Error {
 }
 
 func joinLines(lines []string) string { return strings.Join(lines, " | ") }
+
+// where names the server for people.
+func (a Access) where() string {
+	if a.Port == 0 {
+		return a.Host
+	}
+	return fmt.Sprintf("%s:%d", a.Host, a.Port)
+}

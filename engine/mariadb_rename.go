@@ -307,7 +307,7 @@ func (r *myRestore) heldBy(ctx context.Context, cause error) error {
 		return r.myError("", err)
 	}
 	return Transient(ReasonSwapFailed, "%s could not be replaced within %s, since sessions hold its tables in open transactions: %s: stop what connects "+
-		"to it, or KILL them: %w", r.targets(), swapPatience, strings.Join(holders, ", "), cause)
+		"to it, or KILL them: %w", named(r.targets()), swapPatience, strings.Join(holders, ", "), cause)
 }
 
 // makeCode makes views, routines, triggers and events in place, and grants the new accounts what they had.

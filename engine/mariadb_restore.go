@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,8 +45,8 @@ func newMyRestore(ctx context.Context, a Access, restoration Restoration) (*myRe
 	if err != nil {
 		return nil, err
 	}
-	if len(strings.ReplaceAll(a.UID, "-", "")) < 12 {
-		return nil, Permanent(ReasonInvalidTask, "the task's object has no UID to name temporary databases by")
+	if err := a.needUID(); err != nil {
+		return nil, err
 	}
 	s, err := openMy(ctx, a)
 	if err != nil {
@@ -72,9 +71,6 @@ func myNames(artifact Artifact, wanted []string) ([]namePair, error) {
 		if slices.Contains(systemDatabases, strings.ToLower(name)) {
 			return nil, Permanent(ReasonInvalidTask, "database %q is the server's own, and is not replaced", name)
 		}
-	}
-	if len(artifact.Databases) > 1 {
-		return clusterNames(artifact.Databases, wanted)
 	}
 	return restoreNames(artifact, wanted)
 }
@@ -125,6 +121,23 @@ func (r *myRestore) obstacles(ctx context.Context) error {
 	return nil
 }
 
+// targets are the databases that are restored.
+func (r *myRestore) targets() []string {
+	var names []string
+	for _, item := range r.items {
+		names = append(names, item.target)
+	}
+	return names
+}
+
+// mayLose fails when a database would be replaced that nothing holds.
+func (r *myRestore) mayLose(item *myItem) error {
+	if !item.exists {
+		return nil
+	}
+	return r.needSaved(item.target, r.Options)
+}
+
 // Restore restores an artifact.
 func (mariaDB) Restore(ctx context.Context, a Access, restoration Restoration) (string, error) {
 	r, err := newMyRestore(ctx, a, restoration)
@@ -160,7 +173,7 @@ func (r *myRestore) putInPlace(ctx context.Context) error {
 		}
 		return r.halfDone(err)
 	}
-	return r.untouched(err)
+	return untouched(err, r.targets())
 }
 
 // loadAndRename does all that may fail and leaves the old databases as they were.
@@ -184,15 +197,6 @@ func (r *myRestore) loadAndRename(ctx context.Context) error {
 		r.cleanUp(ctx)
 	}
 	return err
-}
-
-// mayLose fails when a database would be replaced that no safety backup holds: it came to be after the inspection.
-func (r *myRestore) mayLose(item *myItem) error {
-	if !item.exists || !r.Options.SavedOnly || slices.Contains(r.Options.Saved, item.target) {
-		return nil
-	}
-	return Permanent(ReasonTargetNotSaved, "database %q of %s came to be after this restore looked, so no safety backup holds it: create a new "+
-		"DatabaseRestore, which will save it first", item.target, r.where())
 }
 
 // cleanUp drops what was loaded, even when ctx has ended. What it cannot drop now, the next run drops.
@@ -238,40 +242,10 @@ func (r *myRestore) reconnect(ctx context.Context) error {
 	}
 }
 
-// targets names the databases for people.
-func (r *myRestore) targets() string {
-	var names []string
-	for _, item := range r.items {
-		names = append(names, item.target)
-	}
-	if len(names) == 1 {
-		return "database " + names[0]
-	}
-	return "databases " + strings.Join(names, ", ")
-}
-
-// untouched says so in the message of a failure before the RENAME.
-func (r *myRestore) untouched(err error) error {
-	e, ok := errors.AsType[*Error](err)
-	if !ok || errors.Is(err, errUnsure) {
-		return err
-	}
-	was := " was not touched"
-	if len(r.items) > 1 {
-		was = " were not touched"
-	}
-	return &Error{Reason: e.Reason, Message: e.Message + " (" + r.targets() + was + ")", Retryable: e.Retryable, cause: err}
-}
-
 // halfDone says what a failure behind the RENAME left, and which way leads back.
 func (r *myRestore) halfDone(err error) error {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		return err
-	}
-	return &Error{Reason: e.Reason, Message: fmt.Sprintf("%s (the tables of %s are restored, but not all of their views, routines, triggers and events; "+
-		"the way back is the safety backup, status.url, and the old tables are still in %s)", e.Message, r.targets(), r.olds()),
-		Retryable: e.Retryable, cause: err}
+	return withOutcome(err, fmt.Sprintf("the tables of %s are restored, but not all of their views, routines, triggers and events; "+
+		"the way back is the safety backup, status.url, and the old tables are still in %s", named(r.targets()), r.olds()))
 }
 
 func (r *myRestore) olds() string {

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,12 +52,12 @@ func newMongoRestore(ctx context.Context, a Access, restoration Restoration) (*m
 			return nil, Permanent(ReasonInvalidTask, "database %q is the server's own, and is not replaced", name)
 		}
 	}
-	pairs, err := mongoPairs(restoration.Artifact, a.Databases)
+	pairs, err := restoreNames(restoration.Artifact, a.Databases)
 	if err != nil {
 		return nil, err
 	}
-	if len(strings.ReplaceAll(a.UID, "-", "")) < 12 {
-		return nil, Permanent(ReasonInvalidTask, "the task's object has no UID to name temporary collections by")
+	if err := a.needUID(); err != nil {
+		return nil, err
 	}
 	s, err := openMongo(ctx, a)
 	if err != nil {
@@ -80,14 +79,6 @@ func newMongoRestore(ctx context.Context, a Access, restoration Restoration) (*m
 		r.items = append(r.items, item)
 	}
 	return r, nil
-}
-
-// mongoPairs pairs the databases of an artifact with those that are wanted.
-func mongoPairs(artifact Artifact, wanted []string) ([]namePair, error) {
-	if len(artifact.Databases) > 1 {
-		return clusterNames(artifact.Databases, wanted)
-	}
-	return restoreNames(artifact, wanted)
 }
 
 // ProbeTarget looks at the server and the client program before a restore.
@@ -116,6 +107,23 @@ func (mongoDB) ProbeTarget(ctx context.Context, a Access, artifact Artifact) (Ta
 		}
 	}
 	return target, nil
+}
+
+// targets are the databases that are restored.
+func (r *mongoRestore) targets() []string {
+	var names []string
+	for _, item := range r.items {
+		names = append(names, item.target)
+	}
+	return names
+}
+
+// mayLose fails when a database would be replaced that nothing holds.
+func (r *mongoRestore) mayLose(item *mongoItem) error {
+	if !item.exists {
+		return nil
+	}
+	return r.needSaved(item.target, r.Options)
 }
 
 // Restore restores an artifact.
@@ -171,7 +179,7 @@ func (r *mongoRestore) putInPlace(ctx context.Context) error {
 	} else {
 		if mark, err = r.prepare(ctx); err != nil {
 			r.cleanUp(ctx)
-			return r.untouched(err)
+			return untouched(err, r.targets())
 		}
 	}
 	if !mark.Fixed {
@@ -249,47 +257,8 @@ func (r *mongoRestore) prepare(ctx context.Context) (*mongoMark, error) {
 	return r.writeMark(ctx)
 }
 
-// mayLose fails when a database would be replaced that no safety backup holds: it came to be after the inspection.
-func (r *mongoRestore) mayLose(item *mongoItem) error {
-	if !item.exists || !r.Options.SavedOnly || slices.Contains(r.Options.Saved, item.target) {
-		return nil
-	}
-	return Permanent(ReasonTargetNotSaved, "database %q of %s came to be after this restore looked, so no safety backup holds it: create a new "+
-		"DatabaseRestore, which will save it first", item.target, r.where())
-}
-
-// targets names the databases for people.
-func (r *mongoRestore) targets() string {
-	var names []string
-	for _, item := range r.items {
-		names = append(names, item.target)
-	}
-	if len(names) == 1 {
-		return "database " + names[0]
-	}
-	return "databases " + strings.Join(names, ", ")
-}
-
-// untouched says so in the message of a failure that left the old databases as they were.
-func (r *mongoRestore) untouched(err error) error {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		return err
-	}
-	was := " was not touched"
-	if len(r.items) > 1 {
-		was = " were not touched"
-	}
-	return &Error{Reason: e.Reason, Message: e.Message + " (" + r.targets() + was + ")", Retryable: e.Retryable, cause: err}
-}
-
 // halfDone says what a failure behind the mark left, and which way leads back.
 func (r *mongoRestore) halfDone(err error) error {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		return err
-	}
-	return &Error{Reason: e.Reason, Message: fmt.Sprintf("%s (%s: restored in part; the next try goes on from there; the way back is the safety backup, status.url, "+
-		"and old collections are still there under names that begin with %sold_)", e.Message, r.targets(), r.temporaryPrefix()),
-		Retryable: e.Retryable, cause: err}
+	return withOutcome(err, fmt.Sprintf("%s: restored in part; the next try goes on from there; the way back is the safety backup, status.url, "+
+		"and old collections are still there under names that begin with %sold_", named(r.targets()), r.temporaryPrefix()))
 }

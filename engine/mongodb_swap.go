@@ -227,7 +227,7 @@ func (r *mongoRestore) swapFailed(ctx context.Context, mark *mongoMark, err erro
 		r.Log.Warn("could not undo the renames", "error", undone.Error())
 		return r.halfDone(err)
 	}
-	return r.untouched(err)
+	return untouched(err, r.targets())
 }
 
 // undo gives the old collections and views their names back, and drops what was loaded.

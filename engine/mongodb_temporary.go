@@ -79,7 +79,7 @@ func (r *mongoRestore) finish(ctx context.Context) {
 	ctx, cancel := outlast(ctx, finishPatience, stopPatience)
 	defer cancel()
 	if err := r.dropTemporary(ctx); err != nil {
-		r.notes = append(r.notes, fmt.Sprintf("collections of the restore are still there (%v): drop those of %s whose names begin with %s", err, r.targets(),
+		r.notes = append(r.notes, fmt.Sprintf("collections of the restore are still there (%v): drop those of %s whose names begin with %s", err, named(r.targets()),
 			r.temporaryPrefix()))
 	}
 }

@@ -2,11 +2,7 @@ package engine
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,17 +14,9 @@ import (
 	"github.com/holdfast-dev/holdfast/engine/internal/pgsql"
 )
 
-const connectTimeout = 15 * time.Second
-
 // sslModes are libpq's names of the TLS modes.
 var sslModes = map[TLSMode]string{
 	TLSDisable: "disable", TLSRequire: "require", TLSVerifyCA: "verify-ca", TLSVerifyFull: "verify-full",
-}
-
-// systemCAs are where images keep the authorities that they trust. libpq before version 16 has no word for them.
-var systemCAs = []string{
-	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
-	"/etc/ssl/ca-bundle.pem", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 }
 
 // conninfo is a libpq connection string without a password. It stands on command lines, so nothing secret may be in
@@ -56,19 +44,6 @@ func (a Access) conninfo(database string) (string, error) {
 		info = append(info, value[0]+"="+pgsql.ConnValue(value[1]))
 	}
 	return strings.Join(info, " "), nil
-}
-
-func (a Access) caFile() (string, error) {
-	if a.CAFile != "" {
-		return a.CAFile, nil
-	}
-	for _, file := range systemCAs {
-		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
-			return file, nil
-		}
-	}
-	return "", Permanent(ReasonServerCertificate, "tls.mode %s needs a certificate authority, and the image %s brings none: "+
-		"set spec.database.tls.caSecretRef, or use an image with the package ca-certificates", a.TLSMode, a.Image)
 }
 
 // connect opens a control connection to a database.
@@ -139,14 +114,6 @@ func closeConn(conn *pgx.Conn) {
 	_ = conn.Close(ctx)
 }
 
-// where names the server for people.
-func (a Access) where() string {
-	if a.Port == 0 {
-		return a.Host
-	}
-	return fmt.Sprintf("%s:%d", a.Host, a.Port)
-}
-
 // connectError says why a database could not be connected to. It goes by codes and types, never by the server's
 // words, which may be in any language.
 func (a Access) connectError(database string, err error) *Error {
@@ -163,17 +130,6 @@ func (a Access) connectError(database string, err error) *Error {
 	}
 	return Transient(ReasonServerUnreachable, "%s cannot be reached: %w: check spec.database.host and port, that the server "+
 		"runs, and that network policies let this pod reach it", a.where(), shortConnectError(err))
-}
-
-func certificateRejected(err error) bool {
-	var (
-		verification *tls.CertificateVerificationError
-		authority    x509.UnknownAuthorityError
-		host         x509.HostnameError
-		invalid      x509.CertificateInvalidError
-	)
-	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) ||
-		strings.Contains(err.Error(), "unable to add CA to cert pool")
 }
 
 // shortConnectError leaves out the connection's settings that pgx puts before the cause.

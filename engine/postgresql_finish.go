@@ -16,27 +16,9 @@ import (
 // stop, as a pod that is told to end has 30 seconds. A DROP that waits for a lock gives way every few seconds, so that
 // it does not hold up others behind it.
 const (
-	finishPatience = 2 * time.Minute
-	dropPatience   = 15 * time.Second
-	stopPatience   = 10 * time.Second
-	dropLockWait   = "SET lock_timeout = '3s'"
+	dropPatience = 15 * time.Second
+	dropLockWait = "SET lock_timeout = '3s'"
 )
-
-var errTooLong = errors.New("it took too long")
-
-// outlast returns a context for what must still be done when ctx ends. It ends after patience, or grace after ctx.
-func outlast(ctx context.Context, patience, grace time.Duration) (context.Context, func()) {
-	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	late := time.AfterFunc(patience, func() { cancel(errTooLong) })
-	forget := context.AfterFunc(ctx, func() {
-		time.AfterFunc(grace, func() { cancel(context.Cause(ctx)) })
-	})
-	return lasting, func() {
-		late.Stop()
-		forget()
-		cancel(nil)
-	}
-}
 
 // finish removes what the swap left. The restore has succeeded by then, whoever asks to stop: what cannot be removed
 // becomes a note.

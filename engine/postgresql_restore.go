@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -49,8 +48,8 @@ func newRestore(ctx context.Context, a Access, restoration Restoration) (*restor
 	if err != nil {
 		return nil, err
 	}
-	if len(strings.ReplaceAll(a.UID, "-", "")) < 12 {
-		return nil, Permanent(ReasonInvalidTask, "the task's object has no UID to name temporary databases by")
+	if err := a.needUID(); err != nil {
+		return nil, err
 	}
 	r := &restore{Access: a, Restoration: restoration}
 	if r.admin, err = a.connectAny(ctx, adminDatabases(pairs)...); err != nil {
@@ -88,16 +87,13 @@ func (r *restore) notef(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// targets names the databases for people.
-func (r *restore) targets() string {
+// targets are the databases that are restored.
+func (r *restore) targets() []string {
 	var names []string
 	for _, item := range r.items {
 		names = append(names, item.target)
 	}
-	if len(names) == 1 {
-		return "database " + names[0]
-	}
-	return "databases " + strings.Join(names, ", ")
+	return names
 }
 
 // Restore restores an artifact.
@@ -113,7 +109,7 @@ func (postgreSQL) Restore(ctx context.Context, a Access, restoration Restoration
 	}
 	if !swapped {
 		if err := r.loadAndSwap(ctx); err != nil {
-			return "", r.untouched(err)
+			return "", untouched(err, r.targets())
 		}
 	}
 	if err := r.OnSwapped(); err != nil {
@@ -129,8 +125,10 @@ func (r *restore) loadAndSwap(ctx context.Context) error {
 		return err
 	}
 	for _, item := range r.items {
-		if err := r.mayLose(item, item.exists); err != nil {
-			return err
+		if item.exists {
+			if err := r.needSaved(item.target, r.Options); err != nil {
+				return err
+			}
 		}
 	}
 	if err := r.dropFresh(ctx); err != nil {
@@ -157,21 +155,6 @@ func (r *restore) cleanUp(ctx context.Context) {
 	if err != nil {
 		r.Log.Warn("could not drop what was loaded", "error", err.Error())
 	}
-}
-
-// untouched says so in the message of a failure before the swap.
-func (r *restore) untouched(err error) error {
-	if errors.Is(err, errUnsure) {
-		return err
-	}
-	was := " was not touched"
-	if len(r.items) > 1 {
-		was = " were not touched"
-	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		return &Error{Reason: e.Reason, Message: e.Message + " (" + r.targets() + was + ")", Retryable: e.Retryable, cause: err}
-	}
-	return err
 }
 
 // load creates, loads and checks the fresh databases.

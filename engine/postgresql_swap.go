@@ -161,15 +161,6 @@ func (r *restore) swap(ctx context.Context) error {
 	}
 }
 
-// mayLose fails when a database would be replaced that no safety backup holds: it came to be after the inspection.
-func (r *restore) mayLose(item *restoreItem, there bool) error {
-	if !there || !r.Options.SavedOnly || slices.Contains(r.Options.Saved, item.target) {
-		return nil
-	}
-	return Permanent(ReasonTargetNotSaved, "database %q of %s came to be after this restore looked, so no safety backup holds it: create a new "+
-		"DatabaseRestore, which will save it first", item.target, r.where())
-}
-
 func (r *restore) swapError(err error) error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
@@ -189,10 +180,10 @@ func (r *restore) trySwap(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.mayLose(item, there); err != nil {
-			return err
-		}
 		if there {
+			if err := r.needSaved(item.target, r.Options); err != nil {
+				return err
+			}
 			statements = append(statements, "ALTER DATABASE "+quote(item.target)+" RENAME TO "+quote(item.old))
 		}
 		statements = append(statements, "ALTER DATABASE "+quote(item.fresh)+" RENAME TO "+quote(item.target))
@@ -211,9 +202,6 @@ func (r *restore) trySwap(ctx context.Context) error {
 	}
 	return r.commit(ctx)
 }
-
-// errUnsure is part of an error that leaves open what became of the swap.
-var errUnsure = errors.New("whether they are in place is found out by the next try")
 
 // commit ends the transaction of the swap. Whoever asks to stop now gets to know whether it has happened; where the
 // answer is lost, the server is asked.
@@ -298,5 +286,5 @@ func (r *restore) heldError(ctx context.Context, cause error) error {
 	}
 	return Transient(ReasonSwapFailed, "%s could not be replaced within %s, since sessions hold it: %s: stop what connects to it, or let "+
 		"user %q end its sessions (GRANT pg_signal_backend; those of superusers only a superuser may end): %w",
-		r.targets(), swapPatience, holders, r.Username, cause)
+		named(r.targets()), swapPatience, holders, r.Username, cause)
 }

@@ -2,50 +2,8 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 )
-
-// namePair says which database of an artifact is restored under which name.
-type namePair struct{ source, target string }
-
-// restoreNames pairs the databases of an artifact with those that are wanted.
-func restoreNames(artifact Artifact, wanted []string) ([]namePair, error) {
-	if artifact.Format == formatPgCluster {
-		return clusterNames(artifact.Databases, wanted)
-	}
-	source := ""
-	if len(artifact.Databases) > 0 {
-		source = artifact.Databases[0]
-	}
-	switch {
-	case len(wanted) == 1:
-		return []namePair{{source, wanted[0]}}, nil
-	case len(wanted) > 1:
-		return nil, Permanent(ReasonInvalidTask, "the artifact holds one database, and spec.database.names has %d names: leave "+
-			"one, the name that it is restored under", len(wanted))
-	case source == "":
-		return nil, Permanent(ReasonInvalidTask, "the artifact does not say of which database it is: set spec.database.names to "+
-			"the one name that it is restored under")
-	}
-	return []namePair{{source, source}}, nil
-}
-
-func clusterNames(held, wanted []string) ([]namePair, error) {
-	var pairs []namePair
-	for _, name := range wanted {
-		if !slices.Contains(held, name) {
-			return nil, Permanent(ReasonDatabaseNotFound, "the artifact holds no database %q: it holds %q", name, held)
-		}
-	}
-	for _, name := range held {
-		if len(wanted) == 0 || slices.Contains(wanted, name) {
-			pairs = append(pairs, namePair{name, name})
-		}
-	}
-	return pairs, nil
-}
 
 // adminDatabases are those that a restore may be connected to while it replaces others.
 func adminDatabases(pairs []namePair) []string {
@@ -56,16 +14,6 @@ func adminDatabases(pairs []namePair) []string {
 		}
 	}
 	return names
-}
-
-// temporaryName of a database: kind is new or old.
-func temporaryName(kind, uid string, index int) string {
-	id := strings.ReplaceAll(strings.ToLower(uid), "-", "")
-	name := "holdfast_" + kind + "_" + id[:min(12, len(id))]
-	if index > 0 {
-		name += fmt.Sprintf("_%d", index)
-	}
-	return name
 }
 
 // ProbeTarget looks at the server and the client programs before a restore.

@@ -71,9 +71,7 @@ func redisNames(artifact Artifact, wanted []string) ([]namePair, error) {
 		}
 	}
 	switch {
-	case len(artifact.Databases) > 1:
-		return clusterNames(artifact.Databases, wanted)
-	case len(artifact.Databases) == 1 || len(wanted) == 1:
+	case len(artifact.Databases) > 0 || len(wanted) == 1:
 		return restoreNames(artifact, wanted)
 	case len(wanted) == 0:
 		return nil, Permanent(ReasonInvalidTask, "an RDB file does not say beforehand which databases it holds: set spec.database.names to the numbers of "+

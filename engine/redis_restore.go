@@ -56,8 +56,8 @@ func newRedisRestore(ctx context.Context, a Access, restoration Restoration) (*r
 	if err != nil {
 		return nil, err
 	}
-	if len(strings.ReplaceAll(a.UID, "-", "")) < 12 {
-		return nil, Permanent(ReasonInvalidTask, "the task's object has no UID to mark databases by")
+	if err := a.needUID(); err != nil {
+		return nil, err
 	}
 	c, err := openRedis(ctx, a)
 	if err != nil {
@@ -106,6 +106,15 @@ func (r *redisRestore) isPrimary() error {
 	}
 	return Permanent(ReasonServerNotSupported, "%s is a replica of %s, which takes no writes: set spec.database.host to the primary, or to a Service that "+
 		"leads to it", r.where(), r.info.info["master_host"])
+}
+
+// targets are the databases that are restored.
+func (r *redisRestore) targets() []string {
+	var names []string
+	for _, item := range r.items {
+		names = append(names, item.target)
+	}
+	return names
 }
 
 // Restore restores an artifact.
@@ -163,15 +172,14 @@ func (r *redisRestore) marked(ctx context.Context) (map[string][]string, error) 
 	return marked, nil
 }
 
-const halfRestored = "is half restored, and what it held is in the safety backup, status.url"
+const halfRestored = ": half restored; what was there is in the safety backup, status.url"
 
 func (r *redisRestore) putInPlace(ctx context.Context, marked map[string][]string) error {
-	was := "was not touched"
-	if slices.ContainsFunc(marked[markInPlace], r.isTarget) {
-		was = halfRestored // an earlier run was loading it in place
-	}
 	if err := r.prepare(ctx, append(marked[markLoading], marked[markInPlace]...)); err != nil {
-		return r.state(err, was)
+		if slices.ContainsFunc(marked[markInPlace], r.isTarget) { // an earlier run was loading it in place
+			return withOutcome(err, named(r.targets())+halfRestored)
+		}
+		return untouched(err, r.targets())
 	}
 	err := r.load(ctx)
 	if err == nil {
@@ -198,7 +206,7 @@ func (r *redisRestore) failed(ctx context.Context, err error) error {
 	case len(marked[markReplaced]) > 0 || len(marked[markDone]) > 0:
 		return nil
 	case r.inPlace:
-		return r.state(err, halfRestored)
+		return withOutcome(err, named(r.targets())+halfRestored)
 	case lost == nil:
 		for _, database := range marked[markLoading] {
 			lost = errors.Join(lost, r.empty(ctx, database, markLoading))
@@ -207,7 +215,7 @@ func (r *redisRestore) failed(ctx context.Context, err error) error {
 	if lost != nil {
 		r.Log.Warn("could not drop what was loaded", "error", lost.Error())
 	}
-	return r.state(err, "was not touched")
+	return untouched(err, r.targets())
 }
 
 // askAnew connects once more, as the old connection may be in the midst of a value or lost, and asks for the marks.
@@ -268,11 +276,10 @@ func (r *redisRestore) isTarget(database string) bool {
 
 // mayLose fails when a database would be replaced that no safety backup holds: its keys came to be after the inspection.
 func (r *redisRestore) mayLose(item *redisItem, loading []string) error {
-	if !item.exists || !r.Options.SavedOnly || slices.Contains(r.Options.Saved, item.target) || slices.Contains(loading, item.target) {
+	if !item.exists || slices.Contains(loading, item.target) {
 		return nil
 	}
-	return Permanent(ReasonTargetNotSaved, "database %s of %s was filled after this restore looked, so no safety backup holds it: create a new "+
-		"DatabaseRestore, which will save it first", item.target, r.where())
+	return r.needSaved(item.target, r.Options)
 }
 
 // hasRoom fails when keys of the server would be pushed out to make room.
@@ -284,21 +291,4 @@ func (r *redisRestore) hasRoom() error {
 	return Permanent(ReasonRestoreToolFailed, "%s has room for %d MiB more below its maxmemory, and the restore needs %d MiB at the least, beside the keys that it "+
 		"replaces: raise maxmemory, or empty the database first (FLUSHDB), whose keys are in the safety backup, status.url, by now", r.where(),
 		(most-used)>>20, r.plan.bytes>>20+1)
-}
-
-// state says of a failure what became of the databases.
-func (r *redisRestore) state(err error, was string) error {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		return err
-	}
-	var names []string
-	for _, item := range r.items {
-		names = append(names, item.target)
-	}
-	what := "database " + names[0] + " " + was
-	if len(names) > 1 {
-		what = "of the databases " + strings.Join(names, ", ") + " each " + was
-	}
-	return &Error{Reason: e.Reason, Message: e.Message + " (" + what + ")", Retryable: e.Retryable, cause: err}
 }

@@ -3,9 +3,15 @@ package engine
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 )
+
+// connectTimeout bounds how long a server may take until a connection is there.
+const connectTimeout = 15 * time.Second
 
 // tlsConfig is how a connection is protected; nil where it is not.
 func (a Access) tlsConfig() (*tls.Config, error) {
@@ -49,4 +55,34 @@ func chainOf(roots *x509.CertPool) func(tls.ConnectionState) error {
 		_, err := state.PeerCertificates[0].Verify(options)
 		return err
 	}
+}
+
+// systemCAs are where images keep the authorities that they trust. libpq before version 16 has no word for them.
+var systemCAs = []string{
+	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem",
+	"/etc/ssl/ca-bundle.pem", "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+}
+
+func (a Access) caFile() (string, error) {
+	if a.CAFile != "" {
+		return a.CAFile, nil
+	}
+	for _, file := range systemCAs {
+		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+			return file, nil
+		}
+	}
+	return "", Permanent(ReasonServerCertificate, "tls.mode %s needs a certificate authority, and the image %s brings none: "+
+		"set spec.database.tls.caSecretRef, or use an image with the package ca-certificates", a.TLSMode, a.Image)
+}
+
+func certificateRejected(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		host         x509.HostnameError
+		invalid      x509.CertificateInvalidError
+	)
+	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid) ||
+		strings.Contains(err.Error(), "unable to add CA to cert pool")
 }
