@@ -3,7 +3,6 @@
 package mariadbtest
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,16 +10,16 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/holdfast-dev/holdfast/testutil/servertest"
 )
 
 const (
@@ -28,8 +27,6 @@ const (
 	Superuser = "root"
 	// Password of the superuser: one that every kind of careless quoting breaks.
 	Password = "p@:/%'\" \\ß$x#;`\t\\n"
-
-	startPatience = 60 * time.Second
 )
 
 // Server is a running MariaDB.
@@ -41,10 +38,7 @@ type Server struct {
 	owner *syscall.Credential // nil: our own user
 	args  []string
 
-	mu      sync.Mutex
-	command *exec.Cmd
-	gone    chan struct{}
-	log     lockedBuffer
+	process servertest.Process
 }
 
 // Start starts a server for one test. args are further arguments of the server.
@@ -54,7 +48,7 @@ func Start(tb testing.TB, args ...string) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(s.remove)
+	tb.Cleanup(s.Remove)
 	return s
 }
 
@@ -65,14 +59,15 @@ func launch(args []string) (*Server, error) {
 		return nil, err
 	}
 	if err := s.initialise(); err != nil {
-		s.remove()
-		return nil, fmt.Errorf("MariaDB: %w\n%s", err, s.log.String())
+		s.Remove()
+		return nil, fmt.Errorf("MariaDB: %w\n%s", err, s.process.Log())
 	}
 	return s, nil
 }
 
 func (s *Server) initialise() error {
-	if err := s.chooseUser(); err != nil {
+	var err error
+	if s.owner, err = servertest.Owner(s.dir, "mysql", "nobody"); err != nil { // MariaDB refuses to run as root
 		return err
 	}
 	install, err := s.program("mariadb-install-db", "--no-defaults", "--datadir="+s.data(), "--auth-root-authentication-method=normal",
@@ -88,7 +83,7 @@ func (s *Server) initialise() error {
 		";\nDELETE FROM mysql.global_priv WHERE User = 'root' AND Host <> 'localhost';\nFLUSH PRIVILEGES;\nCREATE USER 'root'@'%' IDENTIFIED BY "+literal(Password)+";\nGRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;\n"); err != nil {
 		return err
 	}
-	if s.Port, err = freePort(); err != nil {
+	if s.Port, err = servertest.FreePort(); err != nil {
 		return err
 	}
 	if err := s.start("--init-file=" + filepath.Join(s.dir, "init.sql")); err != nil {
@@ -109,27 +104,6 @@ func (s *Server) writeFor(name, content string) error {
 	return os.Chown(path, int(s.owner.Uid), int(s.owner.Gid))
 }
 
-// chooseUser gives the server a user that is not root, which MariaDB refuses to run as.
-func (s *Server) chooseUser() error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	for _, name := range []string{"mysql", "nobody"} {
-		account, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err1 := strconv.ParseUint(account.Uid, 10, 32)
-		gid, err2 := strconv.ParseUint(account.Gid, 10, 32)
-		if err := errors.Join(err1, err2); err != nil {
-			return err
-		}
-		s.owner = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		return os.Chown(s.dir, int(uid), int(gid))
-	}
-	return errors.New("root needs a user mysql or nobody to run MariaDB as")
-}
-
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // program is one of the server's own programs, run by the server's user.
@@ -144,17 +118,7 @@ func (s *Server) program(name string, args ...string) (*exec.Cmd, error) {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C"}
-	cmd.Stdout, cmd.Stderr = &s.log, &s.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.owner}
-	return cmd, nil
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+	return s.process.Prepare(cmd, s.owner), nil
 }
 
 // Restart starts the server on its port with its data, and waits until it takes connections.
@@ -168,56 +132,25 @@ func (s *Server) start(more ...string) error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	gone := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(gone)
-	}()
-	s.mu.Lock()
-	s.command, s.gone = cmd, gone
-	s.mu.Unlock()
-	return s.awaitReady(gone)
+	return s.process.Start(cmd, s.ask)
 }
 
-func (s *Server) awaitReady(gone chan struct{}) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
-	defer cancel()
+// ask whether it takes connections.
+func (s *Server) ask(ctx context.Context) error {
 	db := s.open("")
 	defer func() { _ = db.Close() }()
-	for {
-		err := db.PingContext(ctx)
-		if refused, answered := errors.AsType[*mysql.MySQLError](err); answered {
-			return fmt.Errorf("the server lets nobody in: %w", refused)
-		}
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-gone:
-			return errors.New("the server ended at once")
-		case <-ctx.Done():
-			return fmt.Errorf("the server takes no connections: %w", err)
-		case <-time.After(50 * time.Millisecond):
-		}
+	err := db.PingContext(ctx)
+	if refused, answered := errors.AsType[*mysql.MySQLError](err); answered {
+		return fmt.Errorf("the server lets nobody in: %w: %w", refused, servertest.ErrFinal)
 	}
+	return err
 }
 
 // Kill ends the server at once, as a crash of its machine would, and waits until it is gone.
-func (s *Server) Kill() {
-	s.mu.Lock()
-	cmd, gone := s.command, s.gone
-	s.mu.Unlock()
-	if cmd == nil {
-		return
-	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	<-gone
-}
+func (s *Server) Kill() { s.process.Kill() }
 
-func (s *Server) remove() {
+// Remove ends the server and deletes what it kept.
+func (s *Server) Remove() {
 	s.Kill()
 	_ = os.RemoveAll(s.dir)
 }
@@ -295,21 +228,4 @@ func (s *Server) Query(tb testing.TB, database, query string) string {
 		tb.Fatalf("%s: %v", query, err)
 	}
 	return strings.Join(lines, "\n")
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -20,7 +20,7 @@ func (s *Server) EnableTLS(tb testing.TB) (caFile string) {
 	s.args = append(s.args, "--ssl-cert="+filepath.Join(s.dir, "server.crt"), "--ssl-key="+filepath.Join(s.dir, "server.key"), "--ssl=ON")
 	s.Kill()
 	if err := s.Restart(); err != nil {
-		tb.Fatalf("%v\n%s", err, s.log.String())
+		tb.Fatalf("%v\n%s", err, s.process.Log())
 	}
 	return c.CAFile
 }

@@ -4,20 +4,15 @@
 package mongotest
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +20,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/holdfast-dev/holdfast/testutil/servertest"
 	"github.com/holdfast-dev/holdfast/testutil/tlstest"
 )
 
@@ -33,8 +29,6 @@ const (
 	Superuser = "root"
 	// Password of the superuser: one that every kind of careless quoting breaks.
 	Password = "m@:/%'\" \\ß$x#;`?&+,=\\n{}"
-
-	startPatience = 60 * time.Second
 )
 
 // Server is a running FerretDB.
@@ -47,10 +41,7 @@ type Server struct {
 	tls        *tlstest.Certificate
 	client     *mongo.Client
 
-	mu      sync.Mutex
-	command *exec.Cmd
-	gone    chan struct{}
-	log     lockedBuffer
+	process servertest.Process
 }
 
 // Start starts a server for one test.
@@ -79,7 +70,7 @@ func start(tb testing.TB, s *Server) *Server {
 	if err := s.launch(); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(s.remove)
+	tb.Cleanup(s.Remove)
 	return s
 }
 
@@ -92,7 +83,7 @@ func (s *Server) launch() error {
 	if err != nil {
 		return err
 	}
-	if s.Port, err = freePort(); err == nil {
+	if s.Port, err = servertest.FreePort(); err == nil {
 		err = s.configure()
 	}
 	if err == nil {
@@ -102,8 +93,8 @@ func (s *Server) launch() error {
 		err = s.firstStart()
 	}
 	if err != nil {
-		s.remove()
-		return fmt.Errorf("FerretDB: %w\n%s", err, s.log.String())
+		s.Remove()
+		return fmt.Errorf("FerretDB: %w\n%s", err, s.process.Log())
 	}
 	return nil
 }
@@ -136,14 +127,6 @@ func (s *Server) configure() error {
 
 func (s *Server) config() string { return filepath.Join(s.dir, "config.json") }
 
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
-}
-
 // Restart starts the server on its port with its data, and waits until it takes commands.
 func (s *Server) Restart() error {
 	dir, err := Programs()
@@ -151,39 +134,17 @@ func (s *Server) Restart() error {
 		return err
 	}
 	cmd := exec.Command(filepath.Join(dir, "ferretdb"))
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &s.log, &s.log
-	cmd.Env = []string{"FERRETDB_CONFIG_FILE=" + s.config()}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	gone := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(gone)
-	}()
-	s.mu.Lock()
-	s.command, s.gone = cmd, gone
-	s.mu.Unlock()
-	return s.awaitReady(gone)
+	cmd.Dir, cmd.Env = s.dir, []string{"FERRETDB_CONFIG_FILE=" + s.config()}
+	return s.process.Start(s.process.Prepare(cmd, nil), s.ask)
 }
 
-func (s *Server) awaitReady(gone chan struct{}) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
-	defer cancel()
-	for {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(s.Host, strconv.Itoa(s.Port)))
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-gone:
-			return errors.New("the server ended at once")
-		case <-ctx.Done():
-			return fmt.Errorf("the server takes no connections: %w", err)
-		case <-time.After(20 * time.Millisecond):
-		}
+// ask whether it takes connections.
+func (s *Server) ask(ctx context.Context) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(s.Host, strconv.Itoa(s.Port)))
+	if err != nil {
+		return err
 	}
+	return conn.Close()
 }
 
 // firstStart makes what a mongod makes with its first user, and mongodump asks for.
@@ -198,7 +159,7 @@ func (s *Server) firstStart() error {
 }
 
 func (s *Server) open(user, password string) (*mongo.Client, error) {
-	o := options.Client().SetHosts([]string{net.JoinHostPort(s.Host, strconv.Itoa(s.Port))}).SetDirect(true).SetServerSelectionTimeout(startPatience).
+	o := options.Client().SetHosts([]string{net.JoinHostPort(s.Host, strconv.Itoa(s.Port))}).SetDirect(true).SetServerSelectionTimeout(time.Minute).
 		SetAuth(options.Credential{AuthSource: "admin", Username: user, Password: password})
 	if s.tls != nil {
 		o.SetTLSConfig(&tls.Config{InsecureSkipVerify: true}) //nolint:gosec // whether it is checked is what tests are for
@@ -207,18 +168,10 @@ func (s *Server) open(user, password string) (*mongo.Client, error) {
 }
 
 // Kill ends the server at once, as a crash of its machine would, and waits until it is gone.
-func (s *Server) Kill() {
-	s.mu.Lock()
-	cmd, gone := s.command, s.gone
-	s.mu.Unlock()
-	if cmd == nil {
-		return
-	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	<-gone
-}
+func (s *Server) Kill() { s.process.Kill() }
 
-func (s *Server) remove() {
+// Remove ends the server and deletes what it kept.
+func (s *Server) Remove() {
 	if s.client != nil {
 		_ = s.client.Disconnect(context.Background())
 	}
@@ -245,21 +198,4 @@ func (s *Server) Insert(tb testing.TB, database, collection string, documents ..
 	if _, err := s.client.Database(database).Collection(collection).InsertMany(context.Background(), documents); err != nil {
 		tb.Fatalf("insert into %s.%s: %v", database, collection, err)
 	}
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.TrimSpace(b.buf.String())
 }

@@ -8,19 +8,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-dev/holdfast/testutil/servertest"
 )
 
 const (
@@ -30,8 +28,6 @@ const (
 	Password = `p@:/%'" \ß$x`
 	// DebianVersion is the version whose client programs the tests use.
 	DebianVersion = "15"
-
-	startPatience = 60 * time.Second
 )
 
 // Server is a running PostgreSQL.
@@ -45,10 +41,7 @@ type Server struct {
 	owner   *syscall.Credential // nil: our own user
 	args    []string
 
-	mu      sync.Mutex
-	command *exec.Cmd
-	gone    chan struct{}
-	log     lockedBuffer
+	process servertest.Process
 }
 
 // BinDir returns the folder of a version's programs. The test fails when it is not installed.
@@ -69,13 +62,9 @@ func binDir(version string) (string, error) {
 		}
 		return dir, nil
 	}
-	cache := os.Getenv("HOLDFAST_CACHE")
-	if cache == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return "", err
-		}
-		cache = filepath.Join(base, "holdfast")
+	cache, err := servertest.CacheDir()
+	if err != nil {
+		return "", err
 	}
 	dir := filepath.Join(cache, "postgres-"+version, "bin")
 	if _, err := os.Stat(filepath.Join(dir, "postgres")); err != nil {
@@ -91,7 +80,7 @@ func Start(tb testing.TB, version string, args ...string) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(s.remove)
+	tb.Cleanup(s.Remove)
 	return s
 }
 
@@ -105,14 +94,15 @@ func launch(version string, args []string) (*Server, error) {
 		return nil, err
 	}
 	if err := s.initialise(); err != nil {
-		s.remove()
-		return nil, fmt.Errorf("PostgreSQL %s: %w\n%s", version, err, s.log.String())
+		s.Remove()
+		return nil, fmt.Errorf("PostgreSQL %s: %w\n%s", version, err, s.process.Log())
 	}
 	return s, nil
 }
 
 func (s *Server) initialise() error {
-	if err := s.chooseUser(); err != nil {
+	var err error
+	if s.owner, err = servertest.Owner(s.dir, "postgres", "nobody"); err != nil { // PostgreSQL refuses to run as root
 		return err
 	}
 	if err := s.bringPrograms(); err != nil {
@@ -127,32 +117,10 @@ func (s *Server) initialise() error {
 	if err := initdb.Run(); err != nil {
 		return fmt.Errorf("initdb: %w", err)
 	}
-	var err error
-	if s.Port, err = freePort(); err != nil {
+	if s.Port, err = servertest.FreePort(); err != nil {
 		return err
 	}
 	return s.Restart()
-}
-
-// chooseUser gives the server a user that is not root, which PostgreSQL refuses to run as.
-func (s *Server) chooseUser() error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	for _, name := range []string{"postgres", "nobody"} {
-		account, err := user.Lookup(name)
-		if err != nil {
-			continue
-		}
-		uid, err1 := strconv.ParseUint(account.Uid, 10, 32)
-		gid, err2 := strconv.ParseUint(account.Gid, 10, 32)
-		if err := errors.Join(err1, err2); err != nil {
-			return err
-		}
-		s.owner = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		return os.Chown(s.dir, int(uid), int(gid))
-	}
-	return errors.New("root needs a user postgres or nobody to run PostgreSQL as")
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -162,17 +130,7 @@ func (s *Server) program(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"PATH=" + s.bin + ":/usr/bin:/bin", "LC_ALL=C", "LD_LIBRARY_PATH=" + filepath.Join(filepath.Dir(s.bin), "lib")}
-	cmd.Stdout, cmd.Stderr = &s.log, &s.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.owner}
-	return cmd
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+	return s.process.Prepare(cmd, s.owner)
 }
 
 // Restart starts the server on its port with its data, and waits until it takes connections.
@@ -180,57 +138,31 @@ func (s *Server) Restart() error {
 	cmd := s.program("postgres", append([]string{"-D", s.data(), "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_prepared_transactions=5",
 		"-c", "wal_level=logical"}, s.args...)...)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	gone := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(gone)
-	}()
-	s.mu.Lock()
-	s.command, s.gone = cmd, gone
-	s.mu.Unlock()
-	return s.awaitReady(gone)
+	return s.process.Start(cmd, s.ask)
 }
 
-func (s *Server) awaitReady(gone chan struct{}) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
-	defer cancel()
-	for {
-		conn, err := s.connect(ctx, "postgres")
-		if err == nil {
-			return conn.Close(ctx)
-		}
-		select {
-		case <-gone:
-			return errors.New("the server ended at once")
-		case <-ctx.Done():
-			return fmt.Errorf("the server takes no connections: %w", err)
-		case <-time.After(50 * time.Millisecond):
-		}
+// ask whether it takes connections.
+func (s *Server) ask(ctx context.Context) error {
+	conn, err := s.connect(ctx, "postgres")
+	if err != nil {
+		return err
 	}
+	return conn.Close(ctx)
 }
 
 // Kill ends the server at once, as a crash of its machine would, and waits until it is gone.
 func (s *Server) Kill() {
-	s.mu.Lock()
-	cmd, gone := s.command, s.gone
-	s.mu.Unlock()
-	if cmd == nil {
-		return
-	}
-	_ = syscall.Kill(cmd.Process.Pid, syscall.SIGQUIT) // the children end with it, unlike with SIGKILL
-	<-gone
+	s.process.Signal(syscall.SIGQUIT) // the children, which have process groups of their own, end with it, unlike with SIGKILL
 }
 
-func (s *Server) remove() {
+// Remove ends the server and deletes what it kept.
+func (s *Server) Remove() {
 	s.Kill()
 	_ = os.RemoveAll(s.dir)
 }
 
 // Log is what the server wrote.
-func (s *Server) Log() string { return s.log.String() }
+func (s *Server) Log() string { return s.process.Log() }
 
 func (s *Server) connect(ctx context.Context, database string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d user=%s sslmode=disable connect_timeout=5", s.Host, s.Port, Superuser))
@@ -284,21 +216,4 @@ func (s *Server) Query(tb testing.TB, database, query string) string {
 		lines = append(lines, string(bytes.Join(row, []byte("|"))))
 	}
 	return strings.Join(lines, "\n")
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

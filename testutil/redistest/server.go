@@ -3,7 +3,6 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -15,13 +14,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/holdfast-dev/holdfast/testutil/servertest"
 )
 
 const (
@@ -29,8 +28,6 @@ const (
 	Superuser = "default"
 	// Password of the superuser: one that every kind of careless quoting breaks.
 	Password = "r@:/%'\" \\ß$x#;`\t\\n"
-
-	startPatience = 30 * time.Second
 )
 
 // ContentScript prints, by EVAL, a line for each key of a database that tells it and its content from all others.
@@ -49,10 +46,7 @@ type Server struct {
 	dir      string
 	config   []string
 
-	mu      sync.Mutex
-	command *exec.Cmd
-	gone    chan struct{}
-	log     bytes.Buffer
+	process servertest.Process
 }
 
 // Start starts a server for one test. config are further lines of redis.conf.
@@ -71,13 +65,9 @@ const (
 // StartNewer starts one of the newer servers for one test. config are further lines of its configuration.
 func StartNewer(tb testing.TB, server string, config ...string) *Server {
 	tb.Helper()
-	cache := os.Getenv("HOLDFAST_CACHE")
-	if cache == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		cache = filepath.Join(base, "holdfast")
+	cache, err := servertest.CacheDir()
+	if err != nil {
+		tb.Fatal(err)
 	}
 	program := filepath.Join(cache, server, "server")
 	if _, err := os.Stat(program); err != nil {
@@ -103,7 +93,7 @@ func (s *Server) begin(tb testing.TB) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(s.remove)
+	tb.Cleanup(s.Remove)
 	return s
 }
 
@@ -114,22 +104,14 @@ func (s *Server) launch() (*Server, error) {
 	if s.dir, err = os.MkdirTemp("", "holdfast-redis-"); err != nil {
 		return nil, err
 	}
-	if s.Port, err = freePort(); err == nil {
+	if s.Port, err = servertest.FreePort(); err == nil {
 		err = s.Restart()
 	}
 	if err != nil {
-		s.remove()
-		return nil, fmt.Errorf("%s: %w\n%s", s.program, err, s.log.String())
+		s.Remove()
+		return nil, fmt.Errorf("%s: %w\n%s", s.program, err, s.process.Log())
 	}
 	return s, nil
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }
 
 // Restart starts the server on its port with its data, and waits until it takes commands. config are further lines of redis.conf
@@ -146,59 +128,28 @@ func (s *Server) Restart(config ...string) error {
 	if s.sentinel { // which writes its file anew
 		cmd.Args = append(cmd.Args, "--sentinel")
 	}
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, &s.log, &s.log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	cmd.Dir = s.dir
+	err := s.process.Start(s.process.Prepare(cmd, nil), s.ask)
+	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("the tests need Redis: apt-get install redis-server: %w", err)
 	}
-	gone := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(gone)
-	}()
-	s.mu.Lock()
-	s.command, s.gone = cmd, gone
-	s.mu.Unlock()
-	return s.awaitReady(gone)
+	return err
 }
 
 func (s *Server) socket() string { return filepath.Join(s.dir, "socket") }
 
-func (s *Server) awaitReady(gone chan struct{}) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
-	defer cancel()
+// ask whether it takes commands.
+func (s *Server) ask(ctx context.Context) error {
 	client := s.open(0)
 	defer func() { _ = client.Close() }()
-	for {
-		err := client.Ping(ctx).Err()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-gone:
-			return errors.New("the server ended at once")
-		case <-ctx.Done():
-			return fmt.Errorf("the server takes no commands: %w", err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return client.Ping(ctx).Err()
 }
 
 // Kill ends the server at once, as a crash of its machine would, and waits until it is gone.
-func (s *Server) Kill() { s.signal(syscall.SIGKILL) }
+func (s *Server) Kill() { s.process.Kill() }
 
-func (s *Server) signal(signal syscall.Signal) {
-	s.mu.Lock()
-	cmd, gone := s.command, s.gone
-	s.mu.Unlock()
-	if cmd == nil {
-		return
-	}
-	_ = syscall.Kill(-cmd.Process.Pid, signal)
-	<-gone
-}
-
-func (s *Server) remove() {
+// Remove ends the server and deletes what it kept.
+func (s *Server) Remove() {
 	s.Kill()
 	_ = os.RemoveAll(s.dir)
 }

@@ -23,7 +23,7 @@ func (s *Server) EnableTLS(tb testing.TB) (caFile string) {
 	s.Kill()
 	err := s.Restart("port 0", fmt.Sprintf("tls-port %d", s.Port), "tls-cert-file "+certificate, "tls-key-file "+key, "tls-ca-cert-file "+c.CAFile, "tls-auth-clients no")
 	if err != nil {
-		tb.Fatalf("%v\n%s", err, s.log.String())
+		tb.Fatalf("%v\n%s", err, s.process.Log())
 	}
 	return c.CAFile
 }
