@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-dev/holdfast/contract"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
-	"github.com/holdfast-dev/holdfast/testutil/tlstest"
 )
 
 func TestServerThatLetsNobodyIn(t *testing.T) {
@@ -121,34 +120,10 @@ func TestCAThatNobodyAsksFor(t *testing.T) {
 func TestTLSModes(t *testing.T) {
 	s := pgtest.Start(t, "15")
 	ca := s.EnableTLS(t)
-	other := filepath.Join(t.TempDir(), "other.crt")
-	tlstest.WriteCA(t, other)
 	f := newFixtureOn(t, s)
-	s.Exec(t, "postgres", `CREATE TABLE t (i int)`)
-	for name, c := range map[string]struct {
-		mode   engine.TLSMode
-		host   string
-		ca     string
-		reason string
-	}{
-		"disable": {engine.TLSDisable, "127.0.0.1", "", ""}, "require": {engine.TLSRequire, "127.0.0.1", "", ""},
-		"verify CA": {engine.TLSVerifyCA, "localhost", ca, ""}, "verify full": {engine.TLSVerifyFull, "127.0.0.1", ca, ""},
-		"wrong name": {engine.TLSVerifyFull, "localhost", ca, contract.ReasonServerCertificate},
-		"wrong CA":   {engine.TLSVerifyCA, "127.0.0.1", other, contract.ReasonServerCertificate},
-		"system CAs": {engine.TLSVerifyFull, "127.0.0.1", "", contract.ReasonServerCertificate},
-	} {
-		t.Run(name, func(t *testing.T) {
-			j := f.job("postgres")
-			j.task.Database.TLSMode, j.task.Database.Host, j.task.Database.CAFile = c.mode, c.host, c.ca
-			j.task.Verb = contract.VerbDump
-			result := j.agent().Run(t.Context(), j.task)
-			if c.reason != "" {
-				checkFailure(t, result, c.reason, false, "tls.")
-			} else if result.Failure != nil {
-				t.Errorf("failed: %+v", *result.Failure)
-			}
-		})
-	}
+	s.Exec(t, "postgres", `CREATE DATABASE d`)
+	f.job("d").must(contract.VerbDump)
+	f.checkTLSModes(t, "d", ca)
 }
 
 func TestClientProgramsThatAreNotThere(t *testing.T) {

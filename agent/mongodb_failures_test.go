@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/testutil/mongotest"
 	"github.com/holdfast-dev/holdfast/testutil/pgtest"
-	"github.com/holdfast-dev/holdfast/testutil/tlstest"
 )
 
 // one makes a database with one document.
@@ -77,39 +76,11 @@ func TestMongoDBPasswordOfEveryByte(t *testing.T) {
 func TestMongoDBTLSModes(t *testing.T) {
 	t.Parallel()
 	s, ca := mongotest.StartTLS(t)
-	other := filepath.Join(t.TempDir(), "other.crt")
-	tlstest.WriteCA(t, other)
 	f := newMongoFixtureOn(t, s)
 	s.Insert(t, "d", "c", bson.D{{Key: "_id", Value: 1}})
-	for name, c := range map[string]struct {
-		mode     engine.TLSMode
-		host, ca string
-		reason   string
-		retry    bool
-	}{
-		"disable": {engine.TLSDisable, "127.0.0.1", "", contract.ReasonServerUnreachable, true}, "require": {engine.TLSRequire, "127.0.0.1", "", "", false},
-		"verify CA": {engine.TLSVerifyCA, "localhost", ca, "", false}, "verify full": {engine.TLSVerifyFull, "127.0.0.1", ca, "", false},
-		"wrong name":        {engine.TLSVerifyFull, "localhost", ca, contract.ReasonServerCertificate, false},
-		"wrong CA":          {engine.TLSVerifyCA, "127.0.0.1", other, contract.ReasonServerCertificate, false},
-		"wrong CA for full": {engine.TLSVerifyFull, "127.0.0.1", other, contract.ReasonServerCertificate, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f.t = t
-			set := func(j *job) *job {
-				j.task.Database.TLSMode, j.task.Database.Host, j.task.Database.CAFile = c.mode, c.host, c.ca
-				return j
-			}
-			j := set(f.job("d"))
-			if c.reason != "" {
-				j.mustFail(contract.VerbDump, c.reason, c.retry, "tls.mode")
-				return
-			}
-			r := set(f.restoreJob(j.backup(), "d"))
-			r.fetch()
-			r.must(contract.VerbLoad)
-			f.noLeftovers("d")
-		})
-	}
+	f.job("d").mustFail(contract.VerbDump, contract.ReasonServerUnreachable, true, "tls.mode")
+	f.checkTLSModes(t, "d", ca)
+	f.noLeftovers("d")
 }
 
 func TestMongoDBClientThatIsNotThere(t *testing.T) {

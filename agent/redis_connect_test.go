@@ -2,7 +2,6 @@ package agent_test
 
 import (
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/holdfast-dev/holdfast/contract"
 	"github.com/holdfast-dev/holdfast/engine"
 	"github.com/holdfast-dev/holdfast/testutil/redistest"
-	"github.com/holdfast-dev/holdfast/testutil/tlstest"
 )
 
 func TestRedisThatLetsNobodyIn(t *testing.T) {
@@ -109,33 +107,9 @@ func TestRedisTLSModes(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	ca := s.EnableTLS(t)
-	other := filepath.Join(t.TempDir(), "other.crt")
-	tlstest.WriteCA(t, other)
 	f := newRedisFixtureOn(t, s)
 	s.Do(t, 0, "SET", "k", "v")
-	for name, c := range map[string]struct {
-		mode   engine.TLSMode
-		host   string
-		ca     string
-		reason string
-	}{
-		"require":   {engine.TLSRequire, "127.0.0.1", "", ""},
-		"verify CA": {engine.TLSVerifyCA, "localhost", ca, ""}, "verify full": {engine.TLSVerifyFull, "127.0.0.1", ca, ""},
-		"wrong name": {engine.TLSVerifyFull, "localhost", ca, contract.ReasonServerCertificate},
-		"wrong CA":   {engine.TLSVerifyCA, "127.0.0.1", other, contract.ReasonServerCertificate},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f.t = t
-			j := f.job("0")
-			j.task.Database.TLSMode, j.task.Database.Host, j.task.Database.CAFile = c.mode, c.host, c.ca
-			if c.reason != "" {
-				j.mustFail(contract.VerbDump, c.reason, false)
-			} else {
-				j.must(contract.VerbDump)
-			}
-		})
-	}
-	f.t = t
+	f.checkTLSModes(t, "0", ca)
 	j := f.job("0")
 	j.mustFail(contract.VerbDump, contract.ReasonServerUnreachable, true, "tls.mode")
 }
