@@ -172,12 +172,19 @@ func (r *redisRestore) marked(ctx context.Context) (map[string][]string, error) 
 	return marked, nil
 }
 
-const halfRestored = ": half restored; what was there is in the safety backup, status.url"
+// halfRestored says what a failure left that was loading in place, and which way leads back.
+func (r *redisRestore) halfRestored(err error) error {
+	was := " is half restored, and what it held"
+	if len(r.items) > 1 {
+		was = " are half restored, and what they held"
+	}
+	return withOutcome(err, named(r.targets())+was+" is in the safety backup, status.url")
+}
 
 func (r *redisRestore) putInPlace(ctx context.Context, marked map[string][]string) error {
 	if err := r.prepare(ctx, append(marked[markLoading], marked[markInPlace]...)); err != nil {
 		if slices.ContainsFunc(marked[markInPlace], r.isTarget) { // an earlier run was loading it in place
-			return withOutcome(err, named(r.targets())+halfRestored)
+			return r.halfRestored(err)
 		}
 		return untouched(err, r.targets())
 	}
@@ -206,7 +213,7 @@ func (r *redisRestore) failed(ctx context.Context, err error) error {
 	case len(marked[markReplaced]) > 0 || len(marked[markDone]) > 0:
 		return nil
 	case r.inPlace:
-		return withOutcome(err, named(r.targets())+halfRestored)
+		return r.halfRestored(err)
 	case lost == nil:
 		for _, database := range marked[markLoading] {
 			lost = errors.Join(lost, r.empty(ctx, database, markLoading))
@@ -290,5 +297,5 @@ func (r *redisRestore) hasRoom() error {
 	}
 	return Permanent(ReasonRestoreToolFailed, "%s has room for %d MiB more below its maxmemory, and the restore needs %d MiB at the least, beside the keys that it "+
 		"replaces: raise maxmemory, or empty the database first (FLUSHDB), whose keys are in the safety backup, status.url, by now", r.where(),
-		(most-used)>>20, r.plan.bytes>>20+1)
+		max(0, most-used)>>20, r.plan.bytes>>20+1)
 }
